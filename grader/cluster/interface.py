@@ -1,0 +1,47 @@
+"""What every backend gives: the rest of the project sees clusters through this alone."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import ContextManager, Iterator, Protocol
+
+
+class Capability(str, enum.Enum):
+    """What some backends can do and others cannot.
+
+    A lab that needs one that the backend lacks is NOT GRADED, never FAIL.
+    """
+
+    AUDIT = "audit"
+    PAUSE = "pause"
+    RESTART = "restart"
+    COMPACT = "compact"
+    FLAGS = "flags"
+
+
+class Cluster(Protocol):
+    """A running control plane."""
+
+    name: str
+    backend: str
+    #: Admin credentials, a file that only the user can read.
+    kubeconfig: Path
+    #: Component name to version, for reports.
+    versions: dict[str, str]
+    capabilities: frozenset[Capability]
+
+    def require(self, *capabilities: Capability) -> None:
+        """Raise :class:`grader.verdict.NotGraded` where one is lacking, naming the backends that have it."""
+
+    def audit(self, since: float) -> Iterator[dict]:
+        """Audit events (audit.k8s.io/v1) whose request was received at or after ``since`` (epoch seconds)."""
+
+    def pause(self, component: str) -> ContextManager[None]:
+        """SIGSTOP a component (``kube-apiserver``, ``etcd``, ...) for the length of the block."""
+
+    def restart(self, component: str, *, flags: tuple[str, ...] = ()) -> None:
+        """Kill a component and start it again, ready when this returns; ``flags`` are added for this run."""
+
+    def compact(self) -> int:
+        """Compact etcd up to its present revision; returns that revision."""

@@ -1,0 +1,1 @@
+"""The proxy between one process and the API server."""
