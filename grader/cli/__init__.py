@@ -1,0 +1,1 @@
+"""The command line. Each file registers the commands of one subject."""
