@@ -1,0 +1,451 @@
+"""Processes that are written down, so that none outlives the command that ends them.
+
+Every process of the course (a component of a cluster, a learner's program, the
+site's server) is started by :meth:`Records.start`: in a session and process
+group of its own, with a record on disk that is there *before* the program runs.
+A command line that is killed at any moment therefore leaves either no process or
+a process with a record, and a later ``phase4 down`` ends it.
+
+How the gap between fork and record is closed: the child is a shell that waits
+for a line on a pipe and only then becomes the program. The parent writes the
+record first and the line afterwards; if the parent dies in between, the pipe
+closes and the shell exits.
+
+A record names a process by its id *and* by when it was started, so a stale
+record never touches a stranger that was given the same id later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Iterable, Mapping, Sequence
+
+from grader.cluster import dirs
+
+#: Every process started here carries its record's id in this variable, and so do
+#: its descendants: those that left the process group are found by it.
+MARKER = "PHASE4_PROCESS"
+
+_GATE = 'read -r go && [ "$go" = go ] || exit 125; exec "$@" </dev/null'
+
+
+def birth(pid: int) -> str | None:
+    """What tells this process from any other that has or had the same id; None if there is none.
+
+    On Linux the boot's id and the start time in clock ticks since boot, which no
+    clock adjustment moves; elsewhere psutil's creation time. A zombie has ended.
+    """
+    if sys.platform == "linux":
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                # The second field is the name in parentheses and may hold anything.
+                fields = file.read().rpartition(b")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        if fields[0] in (b"Z", b"X"):
+            return None
+        return f"{_boot_id()}:{int(fields[19])}"
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return f"{process.create_time():.2f}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return "linux"
+
+
+def stopped(pid: int) -> bool:
+    """Whether the process is halted by SIGSTOP."""
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_gone(processes: Iterable[tuple[int, str]], timeout: float) -> bool:
+    """Wait until all of the processes (id, birth) have ended; False if ``timeout`` seconds passed first.
+
+    A zombie has ended: whoever its parent is may collect it or not.
+    """
+    deadline = time.monotonic() + timeout
+    waiting = [(pid, born) for pid, born in processes if birth(pid) == born]
+    descriptors: dict[int, int] = {}
+    try:
+        if hasattr(os, "pidfd_open"):
+            for pid, born in waiting:
+                try:
+                    descriptors[pid] = os.pidfd_open(pid)
+                except OSError:
+                    continue  # gone, or not supported: the poll below decides
+        while True:
+            waiting = [(pid, born) for pid, born in waiting if birth(pid) == born]
+            if not waiting:
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            watched = [descriptors[pid] for pid, _ in waiting if pid in descriptors]
+            # Without a descriptor for each there is nothing to wait on but time.
+            step = left if len(watched) == len(waiting) else min(left, 0.01)
+            ready, _, _ = select.select(watched, [], [], step)
+            if ready:
+                gone = {pid for pid, fd in descriptors.items() if fd in ready}
+                waiting = [(pid, born) for pid, born in waiting if pid not in gone]
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+@dataclass
+class Recorded:
+    """A process that has a record, whether this command started it or an earlier one did."""
+
+    id: str
+    name: str
+    #: What it is: ``component``, ``learner``, ``site``, ...
+    kind: str
+    pid: int
+    born: str
+    pgid: int
+    argv: list[str]
+    cwd: str
+    #: What it belongs to, such as ``cluster/default``; empty when nothing.
+    owner: str
+    host: str
+    started_at: float
+    #: (pid, birth) of the command that started it.
+    started_by: tuple[int, str | None]
+    _path: Path | None = field(default=None, repr=False, compare=False)
+    _popen: subprocess.Popen | None = field(default=None, repr=False, compare=False)
+
+    def alive(self) -> bool:
+        """Whether the process itself runs (a zombie does not; descendants do not count)."""
+        if self._popen is not None and self._popen.poll() is not None:
+            return False
+        return birth(self.pid) == self.born
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code as subprocess has it (-9 after SIGKILL).
+
+        None while it runs, and for a process that another command started.
+        """
+        return self._popen.poll() if self._popen is not None else None
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait until the process has ended and return its exit code, where it can be known.
+
+        Raises TimeoutError after ``timeout`` seconds.
+        """
+        if self._popen is not None:
+            try:
+                return self._popen.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"{self.name} still runs after {timeout:g} s") from None
+        if not wait_gone([(self.pid, self.born)], timeout if timeout is not None else 1e9):
+            raise TimeoutError(f"{self.name} still runs after {timeout:g} s")
+        return None
+
+    def starter_alive(self) -> bool:
+        """Whether the command that started it still runs."""
+        pid, born = self.started_by
+        return born is not None and birth(pid) == born
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to the process alone; False if it has ended."""
+        if not self.alive():
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def signal_group(self, number: int) -> bool:
+        """Send a signal to the whole process group; False if nothing of it is left.
+
+        While the first process of the group lives, the group is certainly ours.
+        Once it has ended the number could have been given away, so members are
+        then told by their marker, one by one.
+        """
+        if self.alive():
+            try:
+                os.killpg(self.pgid, number)
+                return True
+            except ProcessLookupError:
+                return False
+        sent = False
+        for pid, _ in self.descendants():
+            try:
+                os.kill(pid, number)
+                sent = True
+            except ProcessLookupError:
+                continue
+        return sent
+
+    def descendants(self) -> list[tuple[int, str]]:
+        """(pid, birth) of the processes that carry this record's marker, itself excepted."""
+        return [item for item in _marked(self.id) if item != (self.pid, self.born)]
+
+    def kill(self) -> None:
+        """SIGKILL to the group, at once; waits for nothing. Safe to call from any thread."""
+        self.signal_group(signal.SIGKILL)
+
+    def end(self, *, grace: float = 0.0, sweep: bool = True) -> None:
+        """End the process, its group and whatever left the group; nothing is left when this returns.
+
+        SIGTERM first when ``grace`` (seconds) is not 0, SIGKILL to what is left
+        after it. ``sweep=False`` spares the look for processes that left the
+        group, for programs known not to start any. The record is removed.
+        """
+        end_all([self], grace=grace, sweep=sweep)
+
+    def forget(self) -> None:
+        """Remove the record (for a process that is known to have ended)."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def end_all(recorded: Sequence[Recorded], *, grace: float = 0.0, sweep: bool = True) -> None:
+    """End several at once, as :meth:`Recorded.end` does for one."""
+    pairs = [(one.pid, one.born) for one in recorded]
+    if grace > 0:
+        for one in recorded:
+            one.signal_group(signal.SIGTERM)
+            # A stopped process takes no SIGTERM until it goes on.
+            one.signal_group(signal.SIGCONT)
+        wait_gone(pairs, grace)
+    for one in recorded:
+        one.signal_group(signal.SIGKILL)
+    wait_gone(pairs, 10.0)
+    if sweep and recorded:
+        # Something may fork while it is being killed: look until nothing is found.
+        ids = {one.id for one in recorded}
+        while left := [item for item in _marked(*ids)]:
+            for pid, born in left:
+                if birth(pid) == born:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue
+            if not wait_gone(left, 5.0):
+                break  # in uninterruptible sleep: the record stays for a later command
+    for one in recorded:
+        if one._popen is not None:
+            one._popen.poll()
+        if not one.alive():
+            one.forget()
+
+
+def _marked(*ids: str) -> list[tuple[int, str]]:
+    """(pid, birth) of every live process of this user whose environment carries one of the markers."""
+    found = []
+    if sys.platform == "linux":
+        wanted = [f"{MARKER}={id}".encode() for id in ids]
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environ = file.read()
+            except OSError:
+                continue  # ended, or another user's
+            if any(item in environ for item in wanted) and set(environ.split(b"\0")) & set(wanted):
+                if (born := birth(int(entry))) is not None:
+                    found.append((int(entry), born))
+        return found
+    import psutil
+
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARKER) in ids and (born := birth(process.pid)):
+                found.append((process.pid, born))
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+class NotStarted(Exception):
+    """The program could not be started; ``str()`` says why in a sentence."""
+
+
+class Records:
+    """The process records of a state folder (``dirs.processes()`` when none is given)."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        return self._folder if self._folder is not None else dirs.processes()
+
+    def start(
+        self,
+        argv: Sequence[str | os.PathLike],
+        *,
+        name: str,
+        kind: str,
+        cwd: str | os.PathLike | None = None,
+        env: Mapping[str, str] | None = None,
+        stdout: int | IO | None = subprocess.DEVNULL,
+        stderr: int | IO | None = subprocess.DEVNULL,
+        owner: str = "",
+        preexec: Sequence[str] = (),
+    ) -> Recorded:
+        """Start a program in a process group of its own, written down before it runs.
+
+        ``env`` is the whole environment (None: this process's own). ``stdout``
+        and ``stderr`` are as for subprocess; stdin is empty. ``preexec`` are lines
+        of POSIX shell that run in the child just before the program takes its
+        place, such as ``ulimit -f 1024``. Raises :class:`NotStarted` where the
+        program is not there or not executable.
+        """
+        command = [os.fspath(part) for part in argv]
+        environment = dict(os.environ if env is None else env)
+        program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
+        if cwd is not None and not os.path.isdir(cwd):
+            raise NotStarted(f"{name} cannot be started: the folder {cwd} is not there.")
+        if program is None and os.path.dirname(command[0]) and cwd is not None:
+            # A relative path is meant from the folder the program runs in.
+            program = shutil.which(os.path.join(cwd, command[0]))
+        if program is None:
+            there = os.path.exists(command[0])
+            raise NotStarted(
+                f"{name} cannot be started: {command[0]} "
+                + ("is not executable." if there else "is not there.")
+            )
+        command[0] = os.path.abspath(program)
+        folder = dirs.made(self.folder, private=True)
+        id = f"{kind}-{name}-{uuid.uuid4().hex[:12]}".replace("/", "_")
+        environment[MARKER] = id
+        script = "\n".join([_GATE.replace("exec", "\n".join([*preexec, "exec"]), 1)])
+        read_end, write_end = os.pipe()
+        try:
+            try:
+                popen = subprocess.Popen(
+                    ["/bin/sh", "-c", script, "sh", *command],
+                    cwd=cwd,
+                    env=environment,
+                    stdin=read_end,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(read_end)
+            born = birth(popen.pid)
+            recorded = Recorded(
+                id=id,
+                name=name,
+                kind=kind,
+                pid=popen.pid,
+                born=born or "",
+                pgid=popen.pid,
+                argv=command,
+                cwd=str(cwd or os.getcwd()),
+                owner=owner,
+                host=_host(),
+                started_at=time.time(),
+                started_by=(os.getpid(), birth(os.getpid())),
+                _path=folder / f"{id}.json",
+                _popen=popen,
+            )
+            content = {k: v for k, v in _plain(recorded).items()}
+            dirs.write_atomically(folder / f"{id}.json", json.dumps(content), mode=0o600)
+            os.write(write_end, b"go\n")
+        finally:
+            # Without the line, whatever the reason, the shell ends here.
+            os.close(write_end)
+        return recorded
+
+    def all(self, *, kind: str | None = None, owner: str | None = None) -> list[Recorded]:
+        """Every record of this machine, of live processes and of ended ones."""
+        found = []
+        try:
+            paths = sorted(self.folder.glob("*.json"))
+        except OSError:
+            return []
+        for path in paths:
+            try:
+                data = json.loads(path.read_text())
+                recorded = Recorded(**{**data, "started_by": tuple(data["started_by"])})
+            except FileNotFoundError:
+                continue
+            except (ValueError, TypeError, KeyError):
+                path.unlink(missing_ok=True)  # no version of ours wrote this
+                continue
+            recorded._path = path
+            if recorded.host != _host():
+                continue  # a home shared by several machines: another one's process
+            if (kind is None or recorded.kind == kind) and (
+                owner is None or recorded.owner == owner
+            ):
+                found.append(recorded)
+        return found
+
+    def live(self, *, kind: str | None = None, owner: str | None = None) -> list[Recorded]:
+        """The recorded processes that run."""
+        return [one for one in self.all(kind=kind, owner=owner) if one.alive()]
+
+    def reap(
+        self,
+        kind: str | None = None,
+        *,
+        owner: str | None = None,
+        orphans: bool = False,
+        grace: float = 0.0,
+    ) -> list[Recorded]:
+        """End every recorded process of a kind or an owner, and remove the records.
+
+        ``orphans`` limits it to those whose starting command no longer runs.
+        Returns those that were running. Nothing else is touched, however stale a
+        record may be.
+        """
+        chosen = [
+            one
+            for one in self.all(kind=kind, owner=owner)
+            if not (orphans and one.starter_alive())
+        ]
+        running = [one for one in chosen if one.alive()]
+        end_all(chosen, grace=grace, sweep=bool(chosen))
+        return running
+
+
+def _plain(recorded: Recorded) -> dict:
+    popen, recorded._popen = recorded._popen, None  # asdict would copy it
+    path, recorded._path = recorded._path, None
+    try:
+        data = asdict(recorded)
+    finally:
+        recorded._popen, recorded._path = popen, path
+    return {key: value for key, value in data.items() if not key.startswith("_")}
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+#: The records of the user's own state folder.
+records = Records()
