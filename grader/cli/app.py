@@ -1,0 +1,160 @@
+"""The command line's front door: which file has which command, and what an error looks like.
+
+A command's file is imported only when that command (or the help of all of them) is
+asked for, and each file imports what is slow inside its functions: Enter to first
+word stays under 0.3 seconds (``benchmarks/cli_start.py`` measures it).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from grader.cli import exit_codes
+
+#: The files with commands, in the order of the help, and the commands in each.
+FILES: dict[str, tuple[str, ...]] = {
+    "grader.cli.start": ("start", "site"),
+    "grader.cli.learn": (
+        "init",
+        "list",
+        "show",
+        "hint",
+        "track",
+        "reset",
+        "progress",
+        "gate",
+    ),
+    "grader.cli.check": ("check",),
+    "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
+    "grader.cli.cite": ("cite",),
+    "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
+    "grader.cli.doctor": ("doctor", "completion"),
+    "grader.cli.test": ("test",),
+    "grader.cli.dev": ("dev",),
+}
+
+HELP = """Phase 4: Kubernetes controllers, written by hand and graded on a real API server.
+
+New here: [bold]phase4 start[/bold] sets everything up and says what to do next.
+"""
+
+
+def build(command: str | None = None) -> typer.Typer:
+    """The application with every command, or with those of the file that has ``command``."""
+    app = typer.Typer(
+        name="phase4",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+    @app.callback()
+    def everywhere(
+        version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+        workspace: str = typer.Option(
+            "",
+            "--workspace",
+            "-w",
+            metavar="DIR",
+            help="The learner's folder. Else PHASE4_WORKSPACE, else the one you are in, else workspace/.",
+        ),
+    ) -> None:
+        if workspace:
+            os.environ["PHASE4_WORKSPACE"] = str(Path(workspace).expanduser().absolute())
+
+    wanted = [name for name, commands in FILES.items() if command in commands] or list(FILES)
+    for name in wanted:
+        if importlib.util.find_spec(name) is not None:
+            importlib.import_module(name).register(app)
+    return app
+
+
+def main() -> NoReturn:
+    """Run the command line on ``sys.argv``; exits as ``grader.cli.exit_codes`` says."""
+    if sys.argv[1:] == ["--version"]:
+        _version(True)
+    command = typer.main.get_command(build(_command_of(sys.argv[1:])))
+    try:
+        command(prog_name="phase4")
+    except KeyboardInterrupt:
+        raise SystemExit(exit_codes.INTERRUPTED) from None
+    except Exception as error:  # noqa: BLE001  the last place where one can be caught
+        raise SystemExit(report(error)) from None
+    raise SystemExit(exit_codes.OK)
+
+
+def _command_of(arguments: list[str]) -> str | None:
+    """The first word that is not an option of ours: all that decides what is imported."""
+    if "_PHASE4_COMPLETE" in os.environ:
+        return None
+    words = iter(arguments)
+    for word in words:
+        if word in ("-w", "--workspace"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from grader import __version__
+
+        print(f"phase4 {__version__}")
+        raise SystemExit(exit_codes.OK)
+
+
+def report(error: Exception) -> int:
+    """Tell a person about an error; returns the exit code.
+
+    An error class of ours says so with its name (``…Error`` under ``grader``) and its
+    text is a sentence; anything else is a fault of the course and is said to be one.
+    """
+    if os.environ.get("PHASE4_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    kind = type(error)
+    if kind.__module__.startswith("grader."):
+        complain(str(error))
+        return int(getattr(error, "exit_code", exit_codes.ENVIRONMENT))
+    if isinstance(error, OSError) and error.filename:
+        complain(f"{error.strerror}: {error.filename}")
+        return exit_codes.ENVIRONMENT
+    complain(
+        f"phase4 itself failed ({kind.__name__}: {error}). This is a fault of the course, not of "
+        f"your work.\nWhat happened is in {_keep(error)}; please send it along with a report."
+    )
+    return exit_codes.UNKNOWN
+
+
+def complain(sentence: str) -> None:
+    """Print an error: a sentence for a person, on stderr."""
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    print(
+        f"\033[31mphase4:\033[0m {sentence}" if colour else f"phase4: {sentence}", file=sys.stderr
+    )
+
+
+def _keep(error: Exception) -> str:
+    """Write the traceback where a report can be made from it; says where."""
+    import tempfile
+    import traceback
+
+    handle, path = tempfile.mkstemp(prefix="phase4-fault-", suffix=".txt", text=True)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"phase4 {' '.join(sys.argv[1:])}\nPython {sys.version}\n\n")
+        traceback.print_exception(error, file=file)
+    return path
