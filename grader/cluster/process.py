@@ -36,7 +36,8 @@ from grader.cluster import dirs
 #: its descendants: those that left the process group are found by it.
 MARKER = "PHASE4_PROCESS"
 
-_GATE = 'read -r go && [ "$go" = go ] || exit 125; exec "$@" </dev/null'
+_GATE = ('read -r go && [ "$go" = go ] || exit 125',)
+_BECOME = ('exec "$@" </dev/null',)
 
 
 def birth(pid: int) -> str | None:
@@ -324,12 +325,12 @@ class Records:
         """
         command = [os.fspath(part) for part in argv]
         environment = dict(os.environ if env is None else env)
-        program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
         if cwd is not None and not os.path.isdir(cwd):
             raise NotStarted(f"{name} cannot be started: the folder {cwd} is not there.")
-        if program is None and os.path.dirname(command[0]) and cwd is not None:
+        if os.path.dirname(command[0]):
             # A relative path is meant from the folder the program runs in.
-            program = shutil.which(os.path.join(cwd, command[0]))
+            command[0] = os.path.abspath(os.path.join(cwd or os.curdir, command[0]))
+        program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
         if program is None:
             there = os.path.exists(command[0])
             raise NotStarted(
@@ -340,7 +341,7 @@ class Records:
         folder = dirs.made(self.folder, private=True)
         id = f"{kind}-{name}-{uuid.uuid4().hex[:12]}".replace("/", "_")
         environment[MARKER] = id
-        script = "\n".join([_GATE.replace("exec", "\n".join([*preexec, "exec"]), 1)])
+        script = "\n".join([*_GATE, *preexec, *_BECOME])
         read_end, write_end = os.pipe()
         try:
             try:
@@ -372,8 +373,8 @@ class Records:
                 _path=folder / f"{id}.json",
                 _popen=popen,
             )
-            content = {k: v for k, v in _plain(recorded).items()}
-            dirs.write_atomically(folder / f"{id}.json", json.dumps(content), mode=0o600)
+            content = json.dumps(_plain(recorded))
+            dirs.write_atomically(folder / f"{id}.json", content, mode=0o600)
             os.write(write_end, b"go\n")
         finally:
             # Without the line, whatever the reason, the shell ends here.
@@ -424,9 +425,7 @@ class Records:
         record may be.
         """
         chosen = [
-            one
-            for one in self.all(kind=kind, owner=owner)
-            if not (orphans and one.starter_alive())
+            one for one in self.all(kind=kind, owner=owner) if not (orphans and one.starter_alive())
         ]
         running = [one for one in chosen if one.alive()]
         end_all(chosen, grace=grace, sweep=bool(chosen))
