@@ -45,7 +45,8 @@ class Place:
         if self.lines and citation.line not in self.lines:
             return False
         return not self.function or any(
-            name == self.function or name.endswith("." + self.function) for name in finding.symbols
+            name == self.function or name.endswith("." + self.function)
+            for name in finding.symbols
         )
 
     def _same_file(self, citation: Citation) -> bool:
@@ -65,7 +66,12 @@ class Place:
 
 
 def inside(
-    path: str, *, function: str = "", module: str = "", described: str = "", diagnosis: str = ""
+    path: str,
+    *,
+    function: str = "",
+    module: str = "",
+    described: str = "",
+    diagnosis: str = "",
 ) -> Place:
     """Any line of a function, method, type or Markdown section; of the whole file if none is named."""
     return Place(module, path, function, frozenset(), described, diagnosis)
@@ -79,9 +85,13 @@ def line(place: str, quote: str, *, described: str = "", diagnosis: str = "") ->
     """
     cited = parse_place(place)
     if cited is None or not cited.module:
-        raise Unknown("A place is given as module@version/path:line.", f"It is given as {place}.")
+        raise Unknown(
+            "A place is given as module@version/path:line.", f"It is given as {place}."
+        )
     index = pinned.load()
-    citation = Citation(cited.module, cited.version, cited.path, cited.line, quote, written=place)
+    citation = Citation(
+        cited.module, cited.version, cited.path, cited.line, quote, written=place
+    )
     finding = check(citation, index, comments_count=True)
     if not finding.exact:
         raise Unknown("The course's own citation holds.", f"{citation}: {finding.seen}")
