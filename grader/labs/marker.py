@@ -25,7 +25,10 @@ def check(id: str, *, title: str, points: int, evidence: Evidence) -> Callable[[
         import pytest
 
         function.phase4_check = {  # type: ignore[attr-defined]
-            "id": id, "title": title, "points": points, "evidence": evidence,
+            "id": id,
+            "title": title,
+            "points": points,
+            "evidence": evidence,
         }
         return pytest.mark.phase4(function)
 

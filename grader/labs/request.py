@@ -1,0 +1,67 @@
+"""What one run of a grader is asked to do: a JSON file between two processes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+#: Seconds that one phase of a check (its fixtures, itself, its clean-up) may take.
+CHECK_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One lab, one submission.
+
+    ``submission`` is the lab's folder as handed in, ``grader`` the grader's
+    file, ``run_dir`` an existing folder for logs, wires and output. ``cluster``
+    and ``backend`` are names (empty for the defaults); ``isolation`` is
+    ``none`` or ``bwrap``. ``marker`` is in the environment of every process
+    that the run starts, so that none of them can be lost.
+    """
+
+    submission: Path
+    lab: str
+    grader: Path
+    run_dir: Path
+    track: str = ""
+    cluster: str = ""
+    backend: str = ""
+    isolation: str = "none"
+    seed: int = 0
+    marker: str = ""
+    check_seconds: float = CHECK_SECONDS
+    #: An open file descriptor on which the plugin tells what it is doing; -1 for none.
+    progress_fd: int = -1
+
+    @property
+    def report(self) -> Path:
+        """Where pytest-json-report writes."""
+        return self.run_dir / "pytest.json"
+
+    @property
+    def facts(self) -> Path:
+        """What the fixtures tell about the run as a whole: the backend, versions, rules."""
+        return self.run_dir / "facts.json"
+
+    @property
+    def log(self) -> Path:
+        """Tracebacks and output of the grader: for whoever mends it, not for a learner."""
+        return self.run_dir / "grader.log"
+
+    def save(self) -> Path:
+        path = self.run_dir / "request.json"
+        fields = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in asdict(self).items()
+        }
+        path.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Request:
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        for name in ("submission", "grader", "run_dir"):
+            fields[name] = Path(fields[name])
+        return cls(**fields)

@@ -1,0 +1,329 @@
+"""Grade one lab: run its grader in a process of its own and read what it found.
+
+Nothing here trusts that process: a check is PASS only where its record says so
+for each of its three phases. No report, a report of other checks, a phase
+without a record, a crash, a hang: UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import select
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from grader import course
+from grader.cluster import dirs
+from grader.labs.request import CHECK_SECONDS, Request
+from grader.report.model import CheckResult, LabReport, Observation
+from grader.verdict import Message, Verdict
+
+SESSION = Path(__file__).with_name("session.py")
+
+#: In the environment of every process that one run of a grader starts.
+MARKER = "PHASE4_GRADING"
+
+#: Seconds that starting and ending a session may take besides its checks.
+MARGIN_SECONDS = 120.0
+
+
+def grade(
+    submission_dir: Path,
+    lab: course.Lab | str,
+    *,
+    track: str = "",
+    cluster: str | None = None,
+    backend: str | None = None,
+    run_dir: Path,
+    seed: int | None = None,
+    isolation: str = "none",
+    progress: Callable[[str], None] | None = None,
+    grader: Path | None = None,
+    check_seconds: float = CHECK_SECONDS,
+) -> LabReport:
+    """Grade what is in ``submission_dir`` (the lab's own folder) and return the report.
+
+    ``lab`` is an id or a :class:`grader.course.Lab`; ``cluster`` and ``backend``
+    are names, used only by labs that ask for a cluster. ``run_dir`` is made and
+    keeps the wires, the output and the grader's log. ``seed`` is drawn where
+    none is given. ``progress`` gets a line to show whenever there is news.
+    ``grader`` is another grader file than the lab's own (the project's tests).
+    ``check_seconds`` limits each phase of a check.
+
+    Two runs for the same lab and folder wait for each other. Raises only for a
+    caller's mistake (:class:`grader.course.CourseError`) and for what the
+    machine lacks (:class:`grader.cluster.errors.EnvironmentProblem`).
+    """
+    tell = progress or (lambda line: None)
+    if isinstance(lab, course.Lab):
+        lab_id, path = lab.id, grader or lab.grader
+    elif grader is not None:
+        lab_id, path = lab, grader
+    else:
+        found = course.load().lab(lab)
+        lab_id, path = found.id, found.grader
+    declared = course.checks_in(path)
+    submission_dir = Path(submission_dir).absolute()
+    run_dir = dirs.made(Path(run_dir).absolute())
+    with _alone(lab_id, submission_dir, tell):
+        started = time.time()
+        request = Request(
+            submission=submission_dir,
+            lab=lab_id,
+            grader=path.absolute(),
+            run_dir=run_dir,
+            track=track,
+            cluster=cluster or "",
+            backend=backend or "",
+            isolation=isolation,
+            seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
+            marker=uuid.uuid4().hex,
+            check_seconds=check_seconds,
+        )
+        titles = {check.id: check.title for check in declared}
+        trouble = ""
+        if declared:
+            trouble = _run(request, len(declared), lambda id: tell(titles.get(id, id)))
+        results, observations = read(request, declared, trouble)
+        facts = _facts(request)
+        return LabReport(
+            lab=lab_id,
+            track=track,
+            backend=facts.get("backend", ""),
+            versions=facts.get("versions", {}),
+            seed=request.seed,
+            started=started,
+            duration=time.time() - started,
+            isolation=facts.get("isolation", "none"),
+            checks=results,
+            observations=observations,
+            rules=facts.get("rules", []),
+            run_dir=str(run_dir),
+            digest=digest(submission_dir),
+        )
+
+
+@contextmanager
+def _alone(lab: str, submission: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of this lab and folder; say so where another holds it.
+
+    The operating system releases it when its holder ends, in whatever way.
+    """
+    import filelock
+
+    name = hashlib.sha256(os.fsencode(submission.resolve())).hexdigest()[:16]
+    folder = dirs.made(dirs.state() / "locks")
+    with dirs.writing(folder):
+        lock = filelock.FileLock(folder / f"grade-{lab}-{name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            tell(f"another check of {lab} is running, waiting")
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
+    """Run the session to its end; returns what went wrong with it, or nothing."""
+    for old in (request.report, request.facts):
+        old.unlink(missing_ok=True)
+    read_end, write_end = os.pipe()
+    request = Request(**{**request.__dict__, "progress_fd": write_end})
+    environment = {**os.environ, MARKER: request.marker}
+    limit = MARGIN_SECONDS + 3 * checks * request.check_seconds
+    try:
+        with (request.run_dir / "grader.out").open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-B", str(SESSION), str(request.save())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=request.run_dir,
+                env=environment,
+                pass_fds=[write_end],
+            )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    try:
+        _follow(read_end, time.monotonic() + limit, on_check)
+        code = process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "it had to be stopped"
+    finally:
+        os.close(read_end)
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        _sweep(request.marker)
+    if code < 0:
+        return f"its process was killed by signal {-code}"
+    return ""
+
+
+def _follow(descriptor: int, deadline: float, on_check: Callable[[str], None]) -> None:
+    """Read the session's news until it closes its end or the time is up."""
+    pending = b""
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([descriptor], [], [], left)[0]:
+            return
+        chunk = os.read(descriptor, 65536)
+        if not chunk:
+            return
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            try:
+                on_check(json.loads(line)["check"])
+            except (ValueError, KeyError, TypeError):
+                continue
+
+
+def _sweep(marker: str) -> None:
+    """End whatever the run started and did not end itself."""
+    from grader.runner.sweep import end_marked
+
+    end_marked(MARKER, marker)
+
+
+def read(
+    request: Request, declared: tuple[course.Check, ...], trouble: str = ""
+) -> tuple[list[CheckResult], list[Observation]]:
+    """Verdicts out of the session's report, one for each declared check."""
+    tests: list[dict[str, Any]] = []
+    if not trouble:
+        try:
+            tests = json.loads(request.report.read_text(encoding="utf-8"))["tests"]
+        except (OSError, ValueError, KeyError, TypeError):
+            trouble = "it left no report"
+    by_id: dict[str, list[dict[str, Any]]] = {}
+    for test in tests:
+        by_id.setdefault(test.get("metadata", {}).get("id", ""), []).append(test)
+    results, observations = [], []
+    for check in declared:
+        found = by_id.get(check.id, [])
+        duration = 0.0
+        if len(found) == 1:
+            verdict, message = _concluded(found[0], request)
+            duration = _duration(found[0])
+            observations += _observations(check.id, found[0])
+        else:
+            verdict = Verdict.UNKNOWN
+            message = _failed(trouble or "it never came to this check", request)
+        results.append(
+            CheckResult(
+                id=check.id,
+                title=check.title,
+                points=check.points,
+                evidence=check.evidence,
+                verdict=verdict,
+                message=message,
+                duration=duration,
+            )
+        )
+    return results, observations
+
+
+def _concluded(test: dict[str, Any], request: Request) -> tuple[Verdict, Message | None]:
+    """One check's verdict from its three phases.
+
+    What setup or the check itself concluded stands; a clean-up that concluded
+    something takes a PASS away, and nothing else. pytest's own outcome of each
+    phase must agree: a test that was interrupted counts as passed there.
+    """
+    metadata = test.get("metadata", {})
+    passed = 0
+    for phase in ("setup", "call", "teardown"):
+        record = test.get(phase)
+        if not isinstance(record, dict):
+            continue
+        try:
+            entry = json.loads(metadata[f"phase {phase}"])
+            verdict = Verdict(entry["verdict"])
+            message = Message.from_json(entry["message"]) if entry["message"] else None
+        except (KeyError, ValueError, TypeError):
+            return Verdict.UNKNOWN, _failed("its record of this check is damaged", request)
+        if verdict is Verdict.PASS:
+            if record.get("outcome") != "passed":
+                return Verdict.UNKNOWN, _failed("its records of this check differ", request)
+            passed += 1
+            continue
+        if message is None:
+            return Verdict.UNKNOWN, _failed("its record of this check is damaged", request)
+        return verdict, message
+    if passed == 3:
+        return Verdict.PASS, None
+    return Verdict.UNKNOWN, _failed("it was interrupted in this check", request)
+
+
+def _duration(test: dict[str, Any]) -> float:
+    phases = (test.get(phase) for phase in ("setup", "call", "teardown"))
+    return sum(float(phase.get("duration", 0.0)) for phase in phases if isinstance(phase, dict))
+
+
+def _observations(check: str, test: dict[str, Any]) -> list[Observation]:
+    try:
+        entries = json.loads(test["metadata"]["observations"])
+        return [Observation(check, entry["name"], entry["value"]) for entry in entries]
+    except (KeyError, ValueError, TypeError):
+        return []
+
+
+def _failed(why: str, request: Request) -> Message:
+    from grader.labs.plugin import grader_failed
+
+    return grader_failed(why, request).message
+
+
+def _facts(request: Request) -> dict[str, Any]:
+    try:
+        facts = json.loads(request.facts.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+#: Never part of what was handed in.
+_NOT_HANDED_IN = {".git", "__pycache__", ".phase4", "node_modules"}
+
+#: Bytes and files that a digest looks at, at most; more is not an answer but an accident.
+_DIGEST_BYTES, _DIGEST_FILES = 64 * 1024 * 1024, 5000
+
+
+def digest(folder: Path) -> str:
+    """A SHA-256 over names and contents of what was handed in; empty where it cannot be had."""
+    total = hashlib.sha256()
+    size = files = 0
+    for root, names, leaves in os.walk(folder):
+        names[:] = sorted(name for name in names if name not in _NOT_HANDED_IN)
+        for leaf in sorted(leaves):
+            path = Path(root) / leaf
+            if path.is_symlink() or not path.is_file():
+                continue
+            try:
+                size += path.stat().st_size
+                files += 1
+                if size > _DIGEST_BYTES or files > _DIGEST_FILES:
+                    return ""
+                content = hashlib.sha256(path.read_bytes()).digest()
+            except OSError:
+                return ""
+            total.update(os.fsencode(path.relative_to(folder)) + b"\0" + content)
+    return total.hexdigest() if files else ""

@@ -1,0 +1,1 @@
+"""Start, watch, stop and kill a learner's programs."""
