@@ -1,0 +1,1 @@
+"""The course's own small controller: for every Foo, one Deployment (see ``controller.py``)."""
