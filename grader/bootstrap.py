@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -101,7 +102,7 @@ def install(lock_file: Path, mark: Path, lock: int) -> None:
     os.replace(aside, mark)
 
 
-def run(argv: list[str], lock: int, *, on_failure) -> None:  # noqa: ANN001
+def run(argv: list[str], lock: int, *, on_failure: Callable[[str], NoReturn]) -> None:
     """Run an installer; its output goes to the log, and to the user only when it fails."""
     with LOG.open("ab") as log:
         log.write(f"\n$ {' '.join(argv)}\n".encode())

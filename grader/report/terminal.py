@@ -1,0 +1,145 @@
+"""Verdicts as a person reads them in a terminal: expected, seen, why, next.
+
+Colour only repeats what a word or a mark says, and nothing is cut off: text wraps
+at the terminal's width, and evidence keeps its lines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader.report.model import CheckResult, LabReport
+from grader.verdict import Message, Verdict
+
+STYLE = {
+    "PASS": "green",
+    "FAIL": "red",
+    "NOT GRADED": "yellow",
+    "UNKNOWN": "magenta",
+    "not checked": "dim",
+    "not built": "dim",
+}
+_MARKS = {"PASS": "✓", "FAIL": "✗", "NOT GRADED": "–", "UNKNOWN": "?"}
+_PLAIN_MARKS = {"PASS": "+", "FAIL": "x", "NOT GRADED": "-", "UNKNOWN": "?"}
+#: Longer evidence is in the run's folder; a terminal shows this many lines of it.
+EVIDENCE_LINES = 24
+
+
+def console(stderr: bool = False) -> Console:
+    """A console that does not guess: width 100 where there is no terminal to ask."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 100
+    return Console(stderr=stderr, width=width, highlight=False, emoji=False, markup=False)
+
+
+def mark(standing: str, encoding: str | None = None) -> str:
+    """One character for a verdict or standing."""
+    encoding = (encoding or sys.stdout.encoding or "ascii").lower()
+    marks = _MARKS if encoding.startswith("utf") else _PLAIN_MARKS
+    return marks.get(standing, " ")
+
+
+def prose(text: str) -> Text:
+    """A sentence of a message; what is in backticks stands out, and keeps them."""
+    rendered = Text(text)
+    rendered.highlight_regex(r"`[^`\n]+`", "bold")
+    return rendered
+
+
+def lab_report(report: LabReport, title: str) -> RenderableType:
+    """A whole report: the table of checks, what is to be said about each, the verdict."""
+    parts: list[RenderableType] = [Text.assemble((report.lab, "bold"), "  ", (title, "bold")), ""]
+    parts.append(Padding(_checks(report.checks), (0, 0, 0, 2)))
+    for results in _by_message(report.checks):
+        parts += ["", _finding(results)]
+    parts += ["", _summary(report)]
+    return Group(*parts)
+
+
+def _checks(results: Sequence[CheckResult]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    table.add_column(justify="right", no_wrap=True)
+    for result in results:
+        word = result.verdict.value
+        table.add_row(
+            Text(f"{mark(word)} {word}", STYLE[word]),
+            Text(result.id),
+            prose(result.title),
+            Text(f"{result.earned}/{result.points}", "" if result.earned else "dim"),
+        )
+    return table
+
+
+def _by_message(results: Sequence[CheckResult]) -> list[list[CheckResult]]:
+    """Results that have something to say, those that say the same together, in order."""
+    groups: dict[tuple[Verdict, Message], list[CheckResult]] = {}
+    for result in results:
+        if result.message is not None and result.verdict is not Verdict.PASS:
+            groups.setdefault((result.verdict, result.message), []).append(result)
+    return list(groups.values())
+
+
+def _finding(results: list[CheckResult]) -> RenderableType:
+    """What was expected, seen, why it matters, where to look: once for all that share it."""
+    first = results[0]
+    assert first.message is not None
+    word = first.verdict.value
+    if len(results) == 1:
+        head = Text.assemble(
+            (f"{mark(word)} {first.id}", f"bold {STYLE[word]}"), f"  {first.title}"
+        )
+    else:
+        names = ", ".join(result.id for result in results)
+        head = Text.assemble(
+            (f"{mark(word)} {names}", f"bold {STYLE[word]}"), "  all say the same:"
+        )
+    return Group(head, Padding(message(first.message), (0, 0, 0, 2)))
+
+
+def message(told: Message) -> RenderableType:
+    """One message, in its order; a part that is empty is left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(ratio=1)
+    for label, text in (("expected", told.expected), ("seen", told.seen)):
+        if text:
+            table.add_row(label, prose(text))
+    if told.evidence:
+        table.add_row("", _evidence(told.evidence))
+    for label, text in (("why", told.why), ("next", told.next)):
+        if text:
+            table.add_row(label, prose(text))
+    return table
+
+
+def _evidence(lines: Sequence[str]) -> Text:
+    bar = "│ " if (sys.stdout.encoding or "").lower().startswith("utf") else "| "
+    shown = [line for entry in lines for line in entry.splitlines() or [""]]
+    left_out = len(shown) - EVIDENCE_LINES
+    if left_out > 1:
+        shown = [*shown[:EVIDENCE_LINES], f"… and {left_out} more lines, in the run's folder"]
+    return Text("\n".join(bar + line.expandtabs() for line in shown), "cyan", overflow="fold")
+
+
+def _summary(report: LabReport) -> Text:
+    word = report.verdict.value
+    facts = [f"{report.earned} of {report.points} points", f"{report.duration:.1f} s"]
+    if report.track:
+        facts.append(report.track)
+    if report.backend:
+        version = report.versions.get("kube-apiserver", "")
+        facts.append(f"{report.backend} {version}".strip())
+        facts.append(f"seed {report.seed}")
+    if report.verdict is Verdict.UNKNOWN:
+        facts.append("the grader or the cluster failed, not your work")
+    return Text.assemble((f"{word}", f"bold {STYLE[word]}"), f"  {' · '.join(facts)}")

@@ -1,0 +1,48 @@
+"""Writing that a kill at any moment leaves whole: the old content or the new, never half."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    """Put ``text`` into ``path`` at once: beside it first, on the disk, then renamed over it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def lay_folder(files: dict[str, Path], target: Path, staging: Path) -> None:
+    """Make the folder ``target`` (which is not there) with copies of ``files``, all or none.
+
+    ``files`` maps a path relative to ``target`` to what to copy there; the copy is
+    made in ``staging``, on the same file system, and then renamed.
+    """
+    aside = staging / f"{target.name}.{os.getpid()}"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    for name, source in files.items():
+        (aside / name).parent.mkdir(parents=True, exist_ok=True)
+        # Permission bits go along (a script may be executable), a read-only
+        # original in a read-only clone must not make the learner's copy read-only.
+        shutil.copy(source, aside / name)
+        (aside / name).chmod((aside / name).stat().st_mode | 0o200)
+    os.rename(aside, target)
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes; a missing one is like no other."""
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,313 @@
+"""A learner's folder and the rules that protect what is in it.
+
+Layout: ``phase4.toml`` (which course, which track), a folder per lab named by its
+id, and ``.phase4/`` for what the course keeps there: reports, runs, backups,
+hints taken. Nothing that a learner wrote is ever overwritten: a lab's folder is
+laid only where there is none, and ``reset`` and ``track`` keep a backup.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader import course
+from grader.course import Course, Lab
+from grader.workspace import files, stubs
+
+TRACKS = ("python", "go")
+MARKER = "phase4.toml"
+DEFAULT = course.ROOT / "workspace"
+
+
+class WorkspaceError(Exception):
+    """There is no usable workspace; the text says what is wrong and what to do."""
+
+
+class BadRequest(WorkspaceError):
+    """What was asked of the workspace makes no sense."""
+
+    exit_code = 2
+
+
+@dataclass
+class Workspace:
+    """A learner's folder. ``track`` is the default one, ``tracks`` the labs that differ."""
+
+    root: Path
+    track: str = "python"
+    tracks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> Path:
+        """Where the course keeps what it knows about this learner."""
+        return self.root / ".phase4"
+
+    @property
+    def reports(self) -> Path:
+        """A report per lab: ``<lab>.json``, the latest run."""
+        return self.state / "reports"
+
+    @property
+    def runs(self) -> Path:
+        """A folder per run: wires, output, what to replay."""
+        return self.state / "runs"
+
+    def folder(self, lab: Lab) -> Path:
+        """What is handed in for a lab."""
+        return self.root / lab.id
+
+    def track_of(self, lab: Lab) -> str:
+        """The lab's track; empty where it has none, its only one where it has one."""
+        if not lab.tracks:
+            return ""
+        chosen = self.tracks.get(lab.id, self.track)
+        return chosen if chosen in lab.tracks else lab.tracks[0]
+
+    def new_run(self, label: str) -> Path:
+        """A fresh folder for a run, named by time and what is run."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for attempt in range(1000):
+            folder = self.runs / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return folder
+        raise WorkspaceError(f"cannot make a folder for this run in {self.runs}.")
+
+    # -- laying and replacing labs -----------------------------------------
+
+    def lay(self, lab: Lab) -> bool:
+        """Put the lab's stubs where there is no folder yet; says whether it did."""
+        target = self.folder(lab)
+        wanted = stubs.of(lab, self.track_of(lab))
+        if target.exists() or not wanted:
+            return False
+        files.lay_folder(wanted, target, self.state / "staging")
+        if self.track_of(lab) == "go":
+            self._lay_go_module()
+        return True
+
+    def _lay_go_module(self) -> None:
+        for name in stubs.GO_MODULE:
+            source = stubs.EXERCISES / name
+            if source.exists() and not (self.root / name).exists():
+                files.write(self.root / name, source.read_text(encoding="utf-8"))
+
+    def reset(self, lab: Lab) -> Path | None:
+        """Lay the lab's stubs anew; the learner's folder becomes the backup that is returned."""
+        wanted = stubs.of(lab, self.track_of(lab))
+        if not wanted:
+            raise BadRequest(f"lab {lab.id} has no files to start from in this version.")
+        backup = None
+        if self.folder(lab).exists():
+            backup = self._backup_path(lab)
+            os.rename(self.folder(lab), backup)
+        self.lay(lab)
+        return backup
+
+    def change_track(self, lab: Lab, track: str) -> Path | None:
+        """Give one lab another track. Answers stay; the backup of all that was there is returned.
+
+        Stubs of the old track that were never edited go, those of the new one come.
+        """
+        if track not in lab.tracks:
+            offer = " and ".join(lab.tracks) or "no program"
+            raise BadRequest(f"lab {lab.id} has no {track} track: it has {offer}.")
+        old = self.track_of(lab)
+        target = self.folder(lab)
+        backup = None
+        if target.exists() and old != track:
+            backup = self._backup_path(lab)
+            shutil.copytree(target, backup, symlinks=True)
+            for name, stub in stubs.only_of_track(lab, old).items():
+                if files.same(target / name, stub):
+                    (target / name).unlink()
+            for name, stub in stubs.only_of_track(lab, track).items():
+                files.write(target / name, stub.read_text(encoding="utf-8"))
+        self.tracks[lab.id] = track
+        self.save()
+        self.lay(lab)
+        if track == "go":
+            self._lay_go_module()
+        return backup
+
+    def _backup_path(self, lab: Lab) -> Path:
+        folder = self.state / "backups"
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        path, attempt = folder / f"{lab.id}-{stamp}", 0
+        while path.exists():
+            attempt += 1
+            path = folder / f"{lab.id}-{stamp}-{attempt}"
+        return path
+
+    # -- small records -----------------------------------------------------
+
+    def record(self, name: str) -> dict[str, Any]:
+        """A small JSON record of ours (``hints``); empty when absent or damaged."""
+        try:
+            data = json.loads((self.state / f"{name}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def keep(self, name: str, data: dict[str, Any]) -> None:
+        """Store a small JSON record of ours."""
+        files.write(self.state / f"{name}.json", json.dumps(data, indent=1) + "\n")
+
+    def save(self) -> None:
+        """Write ``phase4.toml``."""
+        loaded = course.load()
+        lines = [
+            "# Made by `phase4 init`. `phase4 track LAB python|go` changes one lab's track.",
+            f"course = {json.dumps(loaded.id)}",
+            f"version = {json.dumps(loaded.version)}",
+            f"track = {json.dumps(self.track)}",
+        ]
+        if self.tracks:
+            lines += ["", "[tracks]"]
+            lines += [f"{json.dumps(lab)} = {json.dumps(to)}" for lab, to in self.tracks.items()]
+        files.write(self.root / MARKER, "\n".join(lines) + "\n")
+
+    @contextmanager
+    def exclusive(self, what: str, waiting: Callable[[str], None]) -> Iterator[None]:
+        """Hold the workspace against a second check; ``waiting`` is told whom it waits for."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        with (self.state / "lock").open("a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip() or "another phase4"
+                waiting(f"{holder} is still running in this workspace; waiting for it to end")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.seek(0)
+            lock.truncate()
+            lock.write(f"`phase4 {what}` (process {os.getpid()})")
+            lock.flush()
+            yield
+
+
+def find() -> Workspace:
+    """The workspace that a command means; :class:`WorkspaceError` says how to make one.
+
+    ``PHASE4_WORKSPACE``, else the folder that the user is in (or above it), else
+    ``workspace/`` beside the course.
+    """
+    named = os.environ.get("PHASE4_WORKSPACE")
+    if named:
+        return open_folder(Path(named))
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / MARKER).is_file():
+            return open_folder(folder)
+    return open_folder(DEFAULT)
+
+
+def open_folder(root: Path) -> Workspace:
+    """Open a workspace, checking that it is of this course and version."""
+    path = root / MARKER
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise WorkspaceError(
+            f"there is no workspace in {root}. `phase4 init --track python` (or go) makes one."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise WorkspaceError(
+            f"cannot read {path} ({error}). Move it away and run `phase4 init`: your labs' folders "
+            "stay as they are."
+        ) from error
+    loaded = course.load()
+    _same_course(root, data, loaded)
+    track = data.get("track")
+    tracks = data.get("tracks", {})
+    if track not in TRACKS or not isinstance(tracks, dict) or set(tracks.values()) - set(TRACKS):
+        raise WorkspaceError(f'{path}: a track is "python" or "go".')
+    return Workspace(root, track, dict(tracks))
+
+
+def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
+    theirs, version = data.get("course"), data.get("version")
+    if theirs != loaded.id:
+        raise WorkspaceError(
+            f"{root} belongs to the course {theirs!r}; this is {loaded.id!r}. "
+            "Go to another folder, or name one with --workspace."
+        )
+    if version != loaded.version:
+        raise WorkspaceError(
+            f"{root} was made for version {version} of the course; this is version "
+            f"{loaded.version}. `phase4 init {root}` takes it over: it adds what is new and "
+            "changes none of your files."
+        )
+
+
+def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
+    """Make a workspace, or take up one; returns it and the labs whose stubs were laid.
+
+    In a workspace that is there, of whatever version, only labs without a folder
+    get one. ``track`` None keeps the one it has (python in a new one).
+    """
+    if track is not None and track not in TRACKS:
+        raise BadRequest(f"there is no track {track!r}: choose python or go.")
+    root = root.expanduser().absolute()
+    if root.is_symlink() or root.exists():
+        if not root.is_dir():
+            raise WorkspaceError(f"{root} is a file; a workspace is a folder.")
+        _refuse_strangers(root)
+    workspace = _taken_up(root)
+    if track is not None:
+        workspace.track = track
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    workspace.save()
+    shutil.rmtree(workspace.state / "staging", ignore_errors=True)
+    _ignore_state(workspace)
+    return workspace, [lab for lab in course.load().labs if workspace.lay(lab)]
+
+
+def _taken_up(root: Path) -> Workspace:
+    """The workspace at ``root`` whatever its version; a new one where there is none."""
+    path = root / MARKER
+    if not path.exists():
+        return Workspace(root)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return open_folder(root)
+    if data.get("course") != course.load().id or data.get("track") not in TRACKS:
+        return open_folder(root)
+    return Workspace(root, data["track"], dict(data.get("tracks", {})))
+
+
+def _refuse_strangers(root: Path) -> None:
+    """Labs are not laid into a folder that is plainly something else."""
+    if root == course.ROOT or (root / "grader" / "course.toml").exists():
+        raise BadRequest("that is the course itself; name a folder of your own, or none.")
+    if (root / MARKER).exists():
+        return
+    others = [entry.name for entry in root.iterdir() if not entry.name.startswith(".")]
+    labs = {lab.id for lab in course.load().labs}
+    if others and not set(others) <= labs | set(stubs.GO_MODULE):
+        print(
+            f"phase4: {root} has other files in it; they are left alone.",
+            file=sys.stderr,
+        )
+
+
+def _ignore_state(workspace: Workspace) -> None:
+    """Runs and backups are not for the learner's own git repository."""
+    ignore = workspace.state / ".gitignore"
+    if not ignore.exists():
+        files.write(ignore, "*\n")
