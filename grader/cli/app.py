@@ -90,7 +90,7 @@ def main() -> NoReturn:
         command(prog_name="phase4")
     except KeyboardInterrupt:
         raise SystemExit(exit_codes.INTERRUPTED) from None
-    except Exception as error:  # noqa: BLE001  the last place where one can be caught
+    except Exception as error:
         raise SystemExit(report(error)) from None
     raise SystemExit(exit_codes.OK)
 

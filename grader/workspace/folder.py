@@ -254,6 +254,19 @@ def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
         )
 
 
+def exists() -> bool:
+    """Whether there is a workspace at all, in whatever state, where :func:`find` looks."""
+    named = os.environ.get("PHASE4_WORKSPACE")
+    folders = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents, DEFAULT]
+    return any((folder / MARKER).exists() for folder in folders)
+
+
+def init_folder(folder: Path | None, track: str | None) -> tuple[Workspace, list[Lab]]:
+    """:func:`init` at ``folder``, at the one named by the user, or at ``workspace/``."""
+    named = os.environ.get("PHASE4_WORKSPACE")
+    return init(folder or (Path(named) if named else DEFAULT), track)
+
+
 def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
     """Make a workspace, or take up one; returns it and the labs whose stubs were laid.
 

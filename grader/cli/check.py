@@ -1,0 +1,199 @@
+"""``check``: grade what is in the learner's folder, say the verdict, keep the report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grader import course
+from grader.cli import exit_codes
+
+if TYPE_CHECKING:
+    from grader.cli.progress_line import Tell
+    from grader.course import Lab
+    from grader.report.model import LabReport
+    from grader.workspace import Workspace
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's command."""
+    app.command(rich_help_panel="Learn")(check)
+
+
+def check(
+    labs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LAB…]",
+            help="Labs or modules; the next one not passed when left out.",
+            autocompletion=lambda: [lab.id for lab in course.load().labs],
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="4.1.3: let the grader do the breaking itself as well.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again at every save, until Ctrl-C.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeat a run's random choices; its report has the number.")
+    ] = None,
+    isolation: Annotated[
+        str, typer.Option(help="none, or bwrap: run your program in a sandbox.")
+    ] = "none",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
+) -> None:
+    """Grade a lab: what was expected, what was seen, why it matters, what to look at next."""
+    from grader import workspace
+
+    if isolation not in ("none", "bwrap"):
+        raise typer.BadParameter("none or bwrap", param_hint="--isolation")
+    here = workspace.find()
+    chosen = _chosen(here, labs or [])
+    if not chosen:
+        print("Every lab that this version can grade is passed. `phase4 gate` is next.")
+        return
+    if live:
+        os.environ["PHASE4_LIVE"] = "1"
+    if watch:
+        from grader.cli.watch import watch_labs
+
+        watch_labs(here, chosen, lambda: _round(here, chosen, seed, isolation, False))
+        return
+    raise typer.Exit(_round(here, chosen, seed, isolation, as_json))
+
+
+def _chosen(here: Workspace, names: list[str]) -> list[Lab]:
+    if names:
+        return course.load().select(names)
+    from grader.report.progress import progress
+
+    upcoming = progress(here.reports).next()
+    return [upcoming] if upcoming else []
+
+
+def _round(
+    here: Workspace, labs: list[Lab], seed: int | None, isolation: str, as_json: bool
+) -> int:
+    """Grade these labs one after another; returns the exit code for all of them."""
+    from grader.cli.progress_line import line
+    from grader.report.model import overall
+    from grader.report.terminal import console, lab_report
+
+    reports: list[LabReport] = []
+    names = " ".join(lab.id for lab in labs)
+    out = console()
+    with line(quiet=as_json) as tell, here.exclusive(f"check {names}", tell):
+        _cluster(labs, tell)
+        for lab in labs:
+            report = grade(here, lab, tell, seed=seed, isolation=isolation)
+            reports.append(report)
+            if not as_json:
+                if len(reports) > 1:
+                    out.print()
+                out.print(lab_report(report, lab.title))
+    if as_json:
+        print(json.dumps([report.to_json() for report in reports], indent=1, ensure_ascii=False))
+    else:
+        _afterwards(here, labs, reports)
+    return exit_codes.of(overall(report.verdict for report in reports))
+
+
+def _cluster(labs: list[Lab], tell: Tell) -> None:
+    """Have the cluster up before the graders ask for it, so that its progress is seen."""
+    if not any(lab.built and "cluster" in lab.needs for lab in labs):
+        return
+    from grader import cluster
+
+    cluster.ensure(progress=tell)
+
+
+def grade(
+    here: Workspace, lab: Lab, tell: Tell, *, seed: int | None = None, isolation: str = "none"
+) -> LabReport:
+    """Grade one lab of a workspace and store the report."""
+    from grader.report import store
+
+    if not lab.built:
+        return _not_built(lab)
+    from grader.labs import runner
+
+    tell(f"{lab.id}: grading")
+    run_dir = here.new_run(lab.id)
+    report = runner.grade(
+        here.folder(lab),
+        lab,
+        track=here.track_of(lab),
+        run_dir=run_dir,
+        seed=seed,
+        isolation=isolation,
+        progress=lambda step: tell(f"{lab.id}: {step}"),
+    )
+    report.course = course.load().version
+    report.run_dir = _within(here.root, report.run_dir)
+    store.save(here.reports, report)
+    return report
+
+
+def _not_built(lab: Lab) -> LabReport:
+    """What a lab gets that this version only describes: NOT GRADED, never FAIL."""
+    from grader.report.model import CheckResult, LabReport
+    from grader.verdict import Message, Verdict
+
+    message = Message(
+        expected="A grader for this lab.",
+        seen="This version of the course describes the lab and cannot grade it yet.",
+        next="The labs that can be graded are in `phase4 list`.",
+    )
+    result = CheckResult(
+        f"{lab.id}/not-built",
+        lab.title,
+        0,
+        (lab.evidence or ("live",))[0],
+        Verdict.NOT_GRADED,
+        message,
+    )
+    return LabReport(lab=lab.id, checks=[result])
+
+
+def _within(root: Path, path: str) -> str:
+    """A path as it is from the workspace, so that a moved workspace still has its runs."""
+    try:
+        return str(Path(path).relative_to(root))
+    except ValueError:
+        return path
+
+
+def _afterwards(here: Workspace, labs: list[Lab], reports: list[LabReport]) -> None:
+    """After a pass: the reference answer and the next lab. After a fail: where help is."""
+    from grader.report.progress import progress
+
+    print()
+    for lab, report in zip(labs, reports, strict=True):
+        if report.passed:
+            answer = course.ROOT / "solutions" / lab.id
+            if answer.is_dir():
+                print(f"{lab.id} passed. A reference answer to compare with: {_short(answer)}")
+    failed = next((one for one in zip(labs, reports, strict=True) if not one[1].passed), None)
+    upcoming = progress(here.reports).next()
+    if failed and failed[0].built:
+        lab, report = failed
+        if report.run_dir and report.backend:
+            print(f"What was said on the wire: {report.run_dir} (in the workspace)")
+        if course.hints(lab):
+            print(f"Stuck? phase4 hint {lab.id}")
+    elif upcoming:
+        print(f"Next: {upcoming.id}  {upcoming.title}   (phase4 show {upcoming.id})")
+    else:
+        print("Every lab that this version can grade is passed. `phase4 gate` is next.")
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,77 @@
+"""``check --watch``: check again at every save, until Ctrl-C.
+
+A save while a check runs is not lost: it starts another round as soon as that one
+is through. Events do not arrive from network drives and from Windows folders under
+WSL; there the folder is polled (``WATCHFILES_FORCE_POLLING`` forces either).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grader.course import Lab
+    from grader.workspace import Workspace
+
+#: Milliseconds between looks where the file system sends no events.
+POLL_MS = 500
+
+
+def watch_labs(here: Workspace, labs: list[Lab], round: Callable[[], int]) -> None:
+    """Run a round now and after each change to the folders of these labs."""
+    import watchfiles
+
+    folders = [here.folder(lab) for lab in labs]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    polling = needs_polling(here.root)
+    changes = watchfiles.watch(
+        *folders,
+        debounce=200,
+        rust_timeout=1000,
+        yield_on_timeout=True,
+        raise_interrupt=True,
+        force_polling=polling,
+        poll_delay_ms=POLL_MS,
+    )
+    # The watcher runs in its own thread from its first answer on, so the first
+    # round starts only then and a save during it is the next answer.
+    next(changes)
+    _announced(round)
+    try:
+        for change in changes:
+            if change:
+                _announced(round)
+    except KeyboardInterrupt:
+        print()
+
+
+def _announced(round: Callable[[], int]) -> None:
+    import sys
+
+    if sys.stdout.isatty():
+        print("\033[2J\033[H", end="")
+    round()
+    print("\nWatching for a save; Ctrl-C ends it.", flush=True)
+
+
+def needs_polling(folder: Path) -> bool | None:
+    """Whether the folder is on a file system that sends no events; None: let watchfiles decide."""
+    if "WATCHFILES_FORCE_POLLING" in os.environ:
+        return None
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    silent = {"9p", "drvfs", "nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "vboxsf", "fakeowner"}
+    best, kind = "", ""
+    for entry in mounts.splitlines():
+        fields = entry.split(" ")
+        point = fields[1].replace("\\040", " ")
+        inside = folder == Path(point) or Path(point) in folder.parents
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return True if kind in silent else None
