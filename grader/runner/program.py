@@ -1,0 +1,188 @@
+"""A learner's program as ``program.toml`` declares it, and its build.
+
+::
+
+    build = ["go", "build", "-o", "{out}/stages", "."]   # optional
+    run = ["{out}/stages", "--kubeconfig", "{kubeconfig}"]
+
+``{out}`` is a folder for what the build makes, ``{kubeconfig}`` the file that
+points at the program's wire (``KUBECONFIG`` names it as well). ``python`` and
+``python3`` are the course's own interpreter. Where a lab hands in several
+programs, each has a table ``[program.NAME]`` with the same two keys.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.verdict import Fail, NotGraded
+
+if TYPE_CHECKING:
+    from grader.labs.submission import Submission
+
+FILE = "program.toml"
+
+#: Seconds. A first build of a program against client-go takes a minute or two.
+BUILD_SECONDS = 600.0
+
+_PYTHON = {"python", "python3"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run, and what to build before.
+
+    ``folder`` is where both run; ``out`` replaces ``{out}``. ``name`` is empty
+    for a lab's only program.
+    """
+
+    run: tuple[str, ...]
+    folder: Path
+    out: Path
+    build: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The command as its author wrote it, for messages."""
+        return shlex.join(self.run)
+
+    def argv(self, kubeconfig: str) -> list[str]:
+        """The command to execute."""
+        filled = [
+            part.replace("{kubeconfig}", kubeconfig).replace("{out}", str(self.out))
+            for part in self.run
+        ]
+        if filled[0] in _PYTHON:
+            filled[0] = sys.executable
+        return filled
+
+    @classmethod
+    def read(cls, submission: Submission, name: str = "") -> Program:
+        """The declaration of a submission's program; NotGraded and Fail as its files deserve."""
+        shown = submission.shown(FILE)
+        text = submission.text(FILE)
+        try:
+            table: Any = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise Fail(
+                f"{shown} is TOML.",
+                f"It cannot be read: {error}.",
+                next='It looks like: run = ["python3", "stages.py"]',
+                diagnosis="bad-program-toml",
+            ) from None
+        where = shown
+        if name:
+            where = f"[program.{name}] in {shown}"
+            table = table.get("program", {})
+            table = table.get(name) if isinstance(table, dict) else None
+            if table is None:
+                raise NotGraded(
+                    f"{where} declares a program.",
+                    "There is no such table.",
+                    next=f'Add it: [program.{name}] with run = ["python3", "…"]',
+                    diagnosis="nothing-handed-in",
+                )
+        run = _command(table, "run", where)
+        if not run:
+            raise Fail(
+                f"{where} says how the program is started.",
+                "It has no `run`, or an empty one.",
+                next='Add the command, word by word: run = ["python3", "stages.py"]',
+                diagnosis="bad-program-toml",
+            )
+        out = submission.out or submission.path / ".phase4-build"
+        return cls(run, submission.path, out, _command(table, "build", where), name)
+
+    def built(self, log: Path) -> None:
+        """Run the build to its end; its output goes to the file ``log``.
+
+        Raises Fail where it does not succeed, NotGraded where the compiler is
+        missing or too old: that is the machine's lack, not the answer's.
+        """
+        if not self.build:
+            return
+        from grader.cluster.process import NotStarted, records
+        from grader.runner.limits import FILE_BYTES, inherited, preexec, tail
+
+        self.out.mkdir(parents=True, exist_ok=True)
+        argv = [part.replace("{out}", str(self.out)) for part in self.build]
+        if argv[0] in _PYTHON:
+            argv[0] = sys.executable
+        shown = shlex.join(self.build)
+        expected = f"The program builds with `{shown}`."
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output:
+            try:
+                process = records.start(
+                    argv,
+                    name="build",
+                    kind="learner",
+                    cwd=self.folder,
+                    env=inherited(),
+                    stdout=output,
+                    stderr=output,
+                    # A linker writes far larger files than a program's output may be.
+                    preexec=preexec(file_bytes=8 * FILE_BYTES),
+                )
+            except NotStarted as error:
+                missing = self.build[0]
+                raise (NotGraded if missing == "go" else Fail)(
+                    expected,
+                    f"`{missing}` cannot be started here: {error}",
+                    next="`phase4 doctor` says what is missing and how to get it.",
+                    diagnosis="build-tool-missing",
+                ) from None
+        try:
+            code = process.wait(BUILD_SECONDS)
+        except TimeoutError:
+            code = None
+        finally:
+            process.end()
+        lines = tail(log, 15)
+        if code is None:
+            raise Fail(
+                expected,
+                f"It was still building after {BUILD_SECONDS:g} s and was stopped.",
+                next=f"Run it yourself in {self.folder}.",
+                diagnosis="build-hangs",
+                evidence=lines,
+            )
+        if code != 0 and any(
+            re.search(r"requires go >= |toolchain not available", l) for l in lines
+        ):
+            raise NotGraded(
+                expected,
+                "The Go on this machine is older than the module asks for.",
+                next="`phase4 doctor` says which version is needed and how to get it.",
+                diagnosis="go-too-old",
+                evidence=lines,
+            )
+        if code != 0:
+            raise Fail(
+                expected,
+                f"`{shown}` ended with exit code {code}; its last lines are below.",
+                next=f"Run it yourself in {os.path.relpath(self.folder)} and mend the first "
+                "error that it names.",
+                diagnosis="build-failed",
+                evidence=lines,
+            )
+
+
+def _command(table: Any, key: str, where: str) -> tuple[str, ...]:
+    value = table.get(key, []) if isinstance(table, dict) else None
+    if not isinstance(value, list) or not all(isinstance(word, str) and word for word in value):
+        raise Fail(
+            f"`{key}` in {where} is a list of words.",
+            "It is something else.",
+            next=f'Write each word as a string of its own: {key} = ["python3", "stages.py"]',
+            diagnosis="bad-program-toml",
+        )
+    return tuple(value)

@@ -1,0 +1,126 @@
+"""The factory behind the ``run`` fixture."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.runner import limits, sandbox, subreaper
+from grader.runner.program import Program
+from grader.runner.running import RunningProgram
+
+if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
+    from grader.wire import Identity, Wire
+
+
+class Runner:
+    """Starts programs against one cluster and ends them all when it is closed.
+
+    ``run_dir`` gets a folder for each program: its output, its wire's record.
+    ``seed`` is the wires' seed. ``isolation`` is ``none`` or ``bwrap``.
+    ``marker`` is a ``NAME=VALUE`` that every program gets into its environment.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run_dir: Path,
+        *,
+        seed: int = 0,
+        isolation: str = "none",
+        marker: str = "",
+    ) -> None:
+        self.cluster = cluster
+        self.run_dir = Path(run_dir)
+        self.seed = seed
+        self.isolation = sandbox.checked(isolation)
+        #: Everything started so far, in order.
+        self.programs: list[RunningProgram] = []
+        #: The wires' rules, in their text form, in the order in which they were given.
+        self.rules: list[str] = []
+        self._marker = marker
+        self._wires: list[Wire] = []
+
+    def __enter__(self) -> Runner:
+        subreaper.adopt()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __call__(
+        self,
+        program: Program | Sequence[str],
+        client: str = "operator",
+        *,
+        rules: Sequence[Any] = (),
+        env: Mapping[str, str] | None = None,
+        args: Sequence[str] = (),
+        cwd: Path | None = None,
+        identity: Identity | None = None,
+        start: bool = True,
+    ) -> RunningProgram:
+        """Build the program where it needs it, give it a wire with ``rules``, and start it.
+
+        ``program`` is a submission's, or a command in words (``python3`` is the
+        course's interpreter, ``{kubeconfig}`` its wire). ``client`` is its name
+        on the wire. ``env`` and ``args`` are added to its own. ``cwd`` is for a
+        command in words. ``identity`` is whom the API server takes it for (an
+        admin otherwise). With ``start=False`` it is made ready; call
+        ``.start()``. Raises Fail, as messages for the learner, where it does
+        not build or cannot be started.
+        """
+        from grader.wire import Wire
+
+        number = 1 + sum(known.client == client for known in self.programs)
+        folder = self.run_dir / (client if number == 1 else f"{client}-{number}")
+        folder.mkdir(parents=True, exist_ok=True)
+        if not isinstance(program, Program):
+            program = Program(tuple(program), Path(cwd or self.run_dir), folder)
+        if args:
+            program = Program(
+                (*program.run, *args), program.folder, program.out, program.build, program.name
+            )
+        program.built(folder / "build.log")
+        wire = Wire(self.cluster, client, folder, rules=rules, seed=self.seed, identity=identity)
+        wire.__enter__()
+        self._wires.append(wire)
+        self.rules += [str(rule) for rule in rules]
+        environment = {**limits.inherited(), "KUBECONFIG": str(wire.kubeconfig), **(env or {})}
+        if self._marker:
+            name, _, value = self._marker.partition("=")
+            environment[name] = value
+        if self.isolation == "bwrap":
+            running = sandbox.prepared(program, client, folder, environment, wire)
+        else:
+            kubeconfig = str(wire.kubeconfig)
+            running = RunningProgram(
+                client,
+                shown(program.run),
+                lambda: program.argv(kubeconfig),
+                folder=program.folder,
+                run_dir=folder,
+                env=environment,
+                wire=wire,
+            )
+        wire.on_kill(running.kill_now)
+        self.programs.append(running)
+        return running.start() if start else running
+
+    def close(self) -> None:
+        """End every program, then its wire."""
+        for running in self.programs:
+            running.kill()
+        subreaper.end_strays()
+        for wire in reversed(self._wires):
+            wire.__exit__(None, None, None)
+        self._wires.clear()
+
+
+def shown(words: Sequence[str]) -> str:
+    """A command for messages: the interpreter's path is of no interest."""
+    return shlex.join("python3" if word == sys.executable else word for word in words)

@@ -1,0 +1,439 @@
+"""One running program: what it prints, how it ends, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.cluster.process import NotStarted, Recorded, records, wait_gone
+from grader.runner import limits
+from grader.verdict import Fail
+
+if TYPE_CHECKING:
+    from grader.wire import Wire
+    from grader.witness import Timeline
+
+#: Seconds between two looks at a program's output files.
+_LOOK = 0.01
+#: Seconds between two counts of its processes.
+_COUNT = 0.5
+
+_FLUSH = (
+    " Python keeps back what it prints when its output is not a terminal: use print(…, flush=True)."
+)
+
+
+class Line(str):
+    """A line of a program's standard output; ``t`` is when it was read, seconds since the epoch."""
+
+    t: float
+
+    def __new__(cls, text: str, t: float) -> Line:
+        line = super().__new__(cls, text)
+        line.t = t
+        return line
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a program ended.
+
+    ``code`` is its exit code, None where a signal ended it; ``signal`` that
+    signal's number. ``by`` says who: ``itself``, ``grader`` (killed or stopped
+    on purpose), ``limit`` (it took more than it may). ``after`` is seconds from
+    its start. ``obeyed`` is False where SIGTERM was sent and SIGKILL was needed.
+    """
+
+    code: int | None
+    signal: int | None
+    by: str
+    after: float
+    obeyed: bool = True
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"was ended by {_signal_name(self.signal)} after {self.after:.1f} s"
+        return f"ended with exit code {self.code} after {self.after:.1f} s"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class RunningProgram:
+    """A program that was started on a wire of its own.
+
+    Made by :class:`grader.runner.Runner`. All times are in seconds. The output
+    is in ``stdout_path`` and ``stderr_path``; ``stdout_lines`` grows as lines
+    are completed, over restarts as well.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        shown: str,
+        argv: Callable[[], Sequence[str]],
+        *,
+        folder: Path,
+        run_dir: Path,
+        env: Mapping[str, str],
+        wire: Wire | None,
+        inner_pid: Callable[[], int | None] | None = None,
+    ) -> None:
+        self.client = client
+        #: The command as its author wrote it.
+        self.shown = shown
+        self.wire = wire
+        self.run_dir = run_dir
+        self.stdout_path = run_dir / "stdout"
+        self.stderr_path = run_dir / "stderr"
+        #: The lines of standard output so far, in order.
+        self.stdout_lines: list[Line] = []
+        #: How many times it was started.
+        self.starts = 0
+        self._argv, self._folder, self._env = argv, folder, dict(env)
+        self._inner_pid = inner_pid
+        self._changed = threading.Condition()
+        self._process: Recorded | None = None
+        self._watcher: threading.Thread | None = None
+        self._exit: Exit | None = None
+        self._started = 0.0
+        self._asked: set[str] = set()
+        self._limit = ""
+        self._stderr_before = 0
+
+    # -- life ---------------------------------------------------------------------
+
+    def start(self) -> RunningProgram:
+        """Start it (again, on the same wire, after it has ended)."""
+        if self._process is not None and self._exit is None:
+            raise RuntimeError(f"{self.client} is running already")
+        self._join()
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        self._asked, self._limit, self._exit = set(), "", None
+        with self.stdout_path.open("ab") as out, self.stderr_path.open("ab") as err:
+            offset, self._stderr_before = out.tell(), err.tell()
+            self._started = time.time()
+            try:
+                self._process = records.start(
+                    self._argv(),
+                    name=self.client,
+                    kind="learner",
+                    cwd=self._folder,
+                    env=self._env,
+                    stdout=out,
+                    stderr=err,
+                    preexec=limits.preexec(),
+                )
+            except NotStarted as error:
+                raise Fail(
+                    f"`{self.shown}` starts.",
+                    f"It cannot be started: {error}",
+                    next="Check the `run` line of program.toml; its paths start at the lab's "
+                    "folder.",
+                    diagnosis="program-not-started",
+                ) from None
+        self.starts += 1
+        self._note("process_started", pid=self._process.pid)
+        self._watcher = threading.Thread(
+            target=self._watch,
+            args=(self._process, offset),
+            name=f"watch-{self.client}",
+            daemon=True,
+        )
+        self._watcher.start()
+        return self
+
+    def restart(self) -> RunningProgram:
+        """Start it again; kills it first where it still runs."""
+        if self._exit is None:
+            self.kill()
+        return self.start()
+
+    @property
+    def exited(self) -> Exit | None:
+        """How it ended, or None while it runs."""
+        process = self._process
+        if self._exit is None and process is not None and not process.alive():
+            self._join()
+        return self._exit
+
+    @property
+    def pid(self) -> int:
+        """The id of the program's own process."""
+        if self._process is None:
+            raise RuntimeError(f"{self.client} was not started")
+        return (self._inner_pid() if self._inner_pid else None) or self._process.pid
+
+    def kill(self) -> Exit:
+        """SIGKILL to the program and all that it started; nothing of it runs when this returns."""
+        process = self._running()
+        if process is not None:
+            self._asked.add("kill")
+            process.kill()
+            process.end()
+        self._join()
+        assert self._exit is not None
+        return self._exit
+
+    def kill_now(self) -> None:
+        """SIGKILL to the process group, and wait until the program itself is gone.
+
+        For the wire, in the middle of a request: quick, and from any thread.
+        What has left the group is ended by :meth:`kill` or the next start.
+        """
+        process = self._running()
+        if process is None:
+            return
+        self._asked.add("kill")
+        process.kill()
+        wait_gone([(process.pid, process.born)], 5.0)
+        self._note("process_killed", pid=process.pid)
+
+    def terminate(self, grace: float = 5.0) -> Exit:
+        """SIGTERM to the program (not its children), SIGKILL to all of it after ``grace``.
+
+        ``.obeyed`` of what is returned says whether it ended by itself in time.
+        """
+        process = self._running()
+        if process is not None:
+            self._asked.add("term")
+            try:
+                os.kill(self.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+            if not wait_gone([(process.pid, process.born)], grace):
+                self._asked.add("kill")
+            process.end()
+        self._join()
+        assert self._exit is not None
+        return self._exit
+
+    def pause(self) -> None:
+        """SIGSTOP to the program: it stands still in the middle of whatever it does."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on without knowing that time has passed."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _running(self) -> Recorded | None:
+        return self._process if self._process is not None and self._exit is None else None
+
+    # -- what a grader asks -------------------------------------------------------
+
+    @property
+    def timeline(self) -> Timeline:
+        """What its wire has seen so far; grows."""
+        if self.wire is None:
+            raise RuntimeError(f"{self.client} has no wire")
+        from grader.witness import Timeline
+
+        return Timeline.of(self.wire)
+
+    def stderr_tail(self, count: int = 10) -> tuple[str, ...]:
+        """The last lines of its standard error."""
+        return limits.tail(self.stderr_path, count)
+
+    def wait_line(
+        self, predicate: Callable[[Line], Any], timeout: float, what: str = "prints it"
+    ) -> Line:
+        """The first line of its output, from its first start on, that ``predicate`` accepts.
+
+        ``what`` completes «the program …» in the message. Raises Fail where the
+        program ends without it or does not print it in ``timeout`` seconds.
+        """
+        place = 0
+
+        def found() -> Line | None:
+            nonlocal place
+            while place < len(self.stdout_lines):
+                line = self.stdout_lines[place]
+                place += 1
+                if predicate(line):
+                    return line
+            return None
+
+        return self.until(found, timeout, what)
+
+    def until(self, condition: Callable[[], Any], timeout: float, what: str) -> Any:
+        """Wait until ``condition()`` is true while the program runs; returns its value.
+
+        Asked whenever the program printed and otherwise every few milliseconds.
+        ``what`` completes «the program …». Raises Fail where the program ends
+        first or the time is up.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            # Its end is looked at first: what it did before must be seen.
+            ended = self.exited
+            if value := condition():
+                return value
+            if ended is not None:
+                raise self.ended(what)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Fail(
+                    f"`{self.shown}` {what} within {timeout:g} s.",
+                    f"It runs, but did not do so. It has printed {len(self.stdout_lines)} lines"
+                    + ("; the last ones are below." if self.stdout_lines else "."),
+                    next=f"All of its output is in {self.run_dir}."
+                    + (_FLUSH if "python" in self.shown else ""),
+                    diagnosis="program-hangs",
+                    evidence=self._last_output(),
+                )
+            with self._changed:
+                self._changed.wait(min(left, 0.02))
+
+    def require_running(self, what: str = "goes on running") -> None:
+        """Fail where the program has ended. ``what`` completes «the program …»."""
+        if self.exited is not None:
+            raise self.ended(what)
+
+    def require_stops(self, within: float = 5.0) -> Exit:
+        """SIGTERM; Fail where it does not end by itself within that time with exit code 0."""
+        how = self.terminate(within)
+        expected = (
+            f"`{self.shown}` ends by itself within {within:g} s of SIGTERM, with exit code 0."
+        )
+        if not how.obeyed:
+            raise Fail(
+                expected,
+                f"It ignored SIGTERM for {within:g} s and had to be killed.",
+                why="A kubelet does the same to a Pod that does not stop in time.",
+                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
+                diagnosis="ignores-sigterm",
+                evidence=self._last_output(),
+            )
+        if how.code != 0:
+            raise Fail(
+                expected,
+                f"It {how}.",
+                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
+                diagnosis="unclean-exit",
+                evidence=self._last_output(),
+            )
+        return how
+
+    def ended(self, what: str) -> Fail:
+        """The sentence for a program that ended although ``what`` was still awaited."""
+        how = self.exited
+        expected = f"`{self.shown}` {what}."
+        if how is not None and how.by == "grader":
+            # Whoever killed it knew: waiting for it then is a slip of the grader's.
+            raise RuntimeError(f"waiting for {self.client} that was killed: {what}")
+        if self._limit:
+            return Fail(
+                expected,
+                f"It was stopped: {self._limit}.",
+                next="See the first lines of its output "
+                f"({self.stdout_path}, {self.stderr_path}): what does it repeat?",
+                diagnosis="program-over-limit",
+                evidence=self._last_output(),
+            )
+        return Fail(
+            expected,
+            f"It {how} instead."
+            + (" The last lines of its standard error are below." if self.stderr_tail(1) else ""),
+            next="Start it as it was started here: "
+            f"`phase4 run -- {self.shown}` in {os.path.relpath(self._folder)}.",
+            diagnosis="program-exited",
+            evidence=self._last_output(),
+        )
+
+    def _last_output(self) -> tuple[str, ...]:
+        return self.stderr_tail() or limits.tail(self.stdout_path, 10)
+
+    # -- watching -----------------------------------------------------------------
+
+    def _watch(self, process: Recorded, offset: int) -> None:
+        """Read its output as it comes, keep it within its limits, note how it ends."""
+        pending = b""
+        taken = 0
+        counted = time.monotonic()
+        with self.stdout_path.open("rb") as out:
+            out.seek(offset)
+            while True:
+                ended = not process.alive()
+                chunk = b"" if self._limit else out.read(1024 * 1024)
+                if chunk:
+                    taken += len(chunk)
+                    pending = self._lines(pending + chunk)
+                if not self._limit:
+                    due = time.monotonic() - counted >= _COUNT
+                    self._limit = self._over(taken, count=due and not ended)
+                    counted = time.monotonic() if due else counted
+                    if self._limit:
+                        process.end()
+                        continue
+                if chunk:
+                    continue
+                if ended:
+                    break
+                # Nothing tells of a file that grows, on every system alike.
+                try:
+                    process.wait(_LOOK)
+                except TimeoutError:
+                    pass
+        if pending:
+            self._lines(pending + b"\n")
+        code = process.returncode
+        # What it started and left behind ends with it.
+        process.end()
+        self._exit = self._concluded(code)
+        self._note("process_exited", code=code)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _lines(self, data: bytes) -> bytes:
+        *whole, pending = data.split(b"\n")
+        if whole:
+            now = time.time()
+            lines = [Line(line.decode("utf-8", "replace").rstrip("\r"), now) for line in whole]
+            with self._changed:
+                self.stdout_lines += lines
+                self._changed.notify_all()
+        return pending
+
+    def _over(self, taken: int, *, count: bool) -> str:
+        """What the program has too much of, as half a sentence; empty for nothing."""
+        sizes = {"output": taken, "error": self.stderr_path.stat().st_size - self._stderr_before}
+        for name, size in sizes.items():
+            if size > limits.OUTPUT_BYTES:
+                most = limits.OUTPUT_BYTES // 2**20
+                return f"it had printed more than {most} MiB to its standard {name}"
+        if count and self._process is not None:
+            processes = 1 + len(self._process.descendants())
+            if processes > limits.PROCESSES:
+                return f"it had started {processes} processes ({limits.PROCESSES} are allowed)"
+        return ""
+
+    def _concluded(self, code: int | None) -> Exit:
+        after = time.time() - self._started
+        by = "limit" if self._limit else "grader" if self._asked else "itself"
+        number = -code if code is not None and code < 0 else None
+        return Exit(
+            code if number is None else None,
+            number,
+            by,
+            after,
+            obeyed=not {"term", "kill"} <= self._asked,
+        )
+
+    def _join(self) -> None:
+        watcher = self._watcher
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join()
+
+    def _note(self, what: str, **data: Any) -> None:
+        if self.wire is not None:
+            self.wire.mark(what, **data)
