@@ -40,9 +40,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_KEY_VALUE = re.compile(
-    r"\s*(?:[-*+]\s+|\d+[.)]\s+)?(?P<key>[^:|]+?)\s*:(?=\s|$)\s*(?P<value>.*)"
-)
+_KEY_VALUE = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?(?P<key>[^:|]+?)\s*:(?=\s|$)\s*(?P<value>.*)")
 _NUMBER = re.compile(r"[-+]?\d[\d,_']*(?:\.\d+)?(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 _SECONDS = {"ms": 1e-3, "millisecond": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "minute": 60.0, "us": 1e-6, "µs": 1e-6}
@@ -106,7 +104,7 @@ class Table:
     def records(self) -> list[dict[str, str]]:
         """Each row by the folded headers: ``{"edit": "managed field", "outcome": "stomped"}``."""
         keys = [fold(cell) for cell in self.header]
-        return [dict(zip(keys, row.cells)) for row in self.rows]
+        return [dict(zip(keys, row.cells, strict=False)) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -166,16 +164,11 @@ class Answers:
             if section is not None and fold(each.title) != fold(section):
                 continue
             for entry in each.entries:
-                if (
-                    fold(entry.key) == fold(key)
-                    and (entry.line, entry.value) not in seen
-                ):
+                if fold(entry.key) == fold(key) and (entry.line, entry.value) not in seen:
                     seen.add((entry.line, entry.value))
                     yield entry
 
-    def require_section(
-        self, title: str, *, expected: str = "", next: str = ""
-    ) -> Section:
+    def require_section(self, title: str, *, expected: str = "", next: str = "") -> Section:
         """The section with something in it; :class:`NotGraded` where it is missing or untouched."""
         expected = expected or f"{self.name} answers under the heading «{title}»."
         section = self.section(title)
@@ -214,9 +207,7 @@ class Answers:
         """
         place = f"{self.name}, «{section}»," if section else self.name
         expected = f"{place} predicts «{key}»"
-        expected += (
-            f": {_either(choices)}." if choices else (": a number." if number else ".")
-        )
+        expected += f": {_either(choices)}." if choices else (": a number." if number else ".")
         entry = self.prediction(key, section)
         if entry is None or entry.placeholder:
             seen = (
@@ -227,8 +218,7 @@ class Answers:
             raise NotGraded(
                 expected,
                 seen + self._hidden(),
-                next=next
-                or "Write the prediction before you measure: a wrong one loses no point.",
+                next=next or "Write the prediction before you measure: a wrong one loses no point.",
                 diagnosis="prediction-missing",
             )
         differing = [
@@ -278,9 +268,7 @@ class Answers:
 
 def _either(choices: Sequence[str]) -> str:
     quoted = [f"«{c}»" for c in choices]
-    return (
-        quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-    )
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
 def _only_choice_named(value: str, choices: Sequence[str]) -> list[str]:
@@ -376,12 +364,8 @@ def _table_entries(tables: Sequence[Table]) -> Iterator[Entry]:
 
 
 def _line_entries(lines: list[str], tokens: list[tuple[Token, int]]) -> Iterator[Entry]:
-    code = [
-        t.map
-        for t, _ in tokens
-        if t.type in ("fence", "code_block", "html_block") and t.map
-    ]
-    for token, line in tokens:
+    code = [t.map for t, _ in tokens if t.type in ("fence", "code_block", "html_block") and t.map]
+    for token, _line in tokens:
         if token.type != "inline" or not token.map:
             continue
         for number in range(token.map[0], min(token.map[1], len(lines))):

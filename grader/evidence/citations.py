@@ -84,11 +84,7 @@ class Citation:
         return f"{head}{self.path}:{self.line}"
 
     def __str__(self) -> str:
-        return (
-            f"`{self.place}` {code_span(self.quote)}"
-            if self.quote
-            else f"`{self.place}`"
-        )
+        return f"`{self.place}` {code_span(self.quote)}" if self.quote else f"`{self.place}`"
 
 
 @dataclass(frozen=True)
@@ -163,9 +159,7 @@ def find(text: str) -> list[Citation]:
         place = parse_place(written)
         if place is None:
             if _NEARLY.fullmatch(written):
-                found.append(
-                    Citation("", "", "", 0, None, span.line, written, malformed=True)
-                )
+                found.append(Citation("", "", "", 0, None, span.line, written, malformed=True))
             continue
         quote = _quote_after(every, number)
         found.append(
@@ -194,9 +188,7 @@ def _quote_after(every: list[markdown.Span], number: int) -> str | None:
     return after.text
 
 
-def upstream(
-    citations: Iterable[Citation], module: str | None = None
-) -> list[Citation]:
+def upstream(citations: Iterable[Citation], module: str | None = None) -> list[Citation]:
     """Those of a module (of any module where None): wrong versions and all."""
     return [c for c in citations if c.module and module in (None, c.module)]
 
@@ -274,9 +266,7 @@ def check_all(
 def _malformed(citation: Citation) -> Finding:
     if re.search(r"\d\s*[-–]\s*L?\d", citation.written):
         seen = f"`{citation.written}` names a range of lines."
-        advice = (
-            "Name the one line that shows it; several citations may stand side by side."
-        )
+        advice = "Name the one line that shows it; several citations may stand side by side."
     elif citation.written.startswith("http"):
         seen = f"`{citation.written}` is a link."
         advice = "Write `module@version/path:line`; `phase4 cite PATH:LINE` prints it."
@@ -292,9 +282,7 @@ def _no_module(citation: Citation, index: Index) -> Finding:
     if module:
         advice = f"Did you mean {module.module}@{module.shown_version}?"
     else:
-        advice = (
-            "Cite a source that the reading list names; `phase4 cite` knows them all."
-        )
+        advice = "Cite a source that the reading list names; `phase4 cite` knows them all."
     return Finding(
         "no-such-module",
         citation,
@@ -309,9 +297,7 @@ def _no_file(citation: Citation, module: PinnedModule, index: Index) -> Finding:
         advice = f"Did you mean {module.module}@{module.shown_version}/{near}?"
     else:
         name = citation.path.rsplit("/", 1)[-1]
-        elsewhere = [
-            f"{m.module}@{m.shown_version}/{f.path}" for m, f in index.named(name)
-        ]
+        elsewhere = [f"{m.module}@{m.shown_version}/{f.path}" for m, f in index.named(name)]
         advice = (
             f"A file of that name is {' or '.join(elsewhere[:2])}."
             if elsewhere
@@ -333,9 +319,7 @@ def _check_line(citation: Citation, file: PinnedFile, comments_count: bool) -> F
             "line-out-of-range",
             citation,
             f"{citation.path} has {len(file.lines)} lines; line {citation.line} is asked for.",
-            f"The text you quote is on {_lines(again)}."
-            if again
-            else "Look the line up again.",
+            f"The text you quote is on {_lines(again)}." if again else "Look the line up again.",
             moved_to=again,
         )
     if citation.quote is None or not citation.quote.strip():
@@ -358,9 +342,7 @@ def _check_line(citation: Citation, file: PinnedFile, comments_count: bool) -> F
             "Cite the line of code that does it.",
         )
     names = tuple(symbol.name for symbol in file.around(citation.line))
-    return Finding(
-        "exact", citation, f"`{citation.place}` says what you quote.", symbols=names
-    )
+    return Finding("exact", citation, f"`{citation.place}` says what you quote.", symbols=names)
 
 
 def _elsewhere(citation: Citation, file: PinnedFile) -> Finding:
@@ -402,9 +384,7 @@ def variants(quote: str) -> list[tuple[str, str]]:
     for end in (" {", "{", ",", ";", ")", "(", ":", " (", "."):
         found.append((f"ends in `{end.strip()}` as well", text + end))
         if text.endswith(end):
-            found.append(
-                (f"has no `{end.strip()}` at its end", text[: -len(end)].rstrip())
-            )
+            found.append((f"has no `{end.strip()}` at its end", text[: -len(end)].rstrip()))
     for start in ("return ", "defer ", "go ", "} ", "if ", "// ", "- "):
         found.append((f"begins with `{start.strip()}`", start + text))
         if text.startswith(start):
@@ -461,9 +441,7 @@ def _check_own(
             )
         else:
             advice = "The path starts at the lab's folder."
-        return Finding(
-            "no-such-file", citation, f"You handed in no file {citation.path}.", advice
-        )
+        return Finding("no-such-file", citation, f"You handed in no file {citation.path}.", advice)
     try:
         file = own.read(handed_in, citation.path)
     except own.NotReadable as error:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 
 #: How an index file describes its digests, word for word.
-DESCRIPTION = "first 16 hex of sha256 over the line with runs of whitespace collapsed and ends trimmed"
+DESCRIPTION = (
+    "first 16 hex of sha256 over the line with runs of whitespace collapsed and ends trimmed"
+)
 
 
 def normalise(line: str) -> str:

@@ -44,16 +44,10 @@ def spans(text: str) -> list[Span]:
             in_row = False
         elif token.type == "inline":
             block += not in_row
-            found += [
-                Span(t.content, n, block)
-                for t, n in children(token, line)
-                if _is_code(t)
-            ]
+            found += [Span(t.content, n, block) for t, n in children(token, line) if _is_code(t)]
         elif token.type in ("fence", "code_block"):
             block += 1
-            found.append(
-                Span(token.content, line + (token.type == "fence"), block, fenced=True)
-            )
+            found.append(Span(token.content, line + (token.type == "fence"), block, fenced=True))
     return found
 
 

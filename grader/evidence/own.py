@@ -29,9 +29,7 @@ def read(folder: Path, path: str) -> PinnedFile:
     """
     named = PurePosixPath(path)
     if named.is_absolute() or ".." in named.parts or "\\" in path:
-        raise NotReadable(
-            f"{path} leads out of the lab's folder.", "Cite a file that you hand in."
-        )
+        raise NotReadable(f"{path} leads out of the lab's folder.", "Cite a file that you hand in.")
     root = folder.resolve()
     file = (root / named).resolve()
     if not file.is_relative_to(root):
@@ -40,9 +38,7 @@ def read(folder: Path, path: str) -> PinnedFile:
             "Cite a file that you hand in.",
         )
     if not file.is_file():
-        raise NotReadable(
-            f"You handed in no file {path}.", "The path starts at the lab's folder."
-        )
+        raise NotReadable(f"You handed in no file {path}.", "The path starts at the lab's folder.")
     if file.stat().st_size > LARGEST:
         raise NotReadable(
             f"{path} is larger than {LARGEST // 1_000_000} MB.", "Cite a source file."
@@ -88,9 +84,7 @@ def python_symbols(text: str) -> tuple[Symbol, ...]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
-                found.append(
-                    Symbol(prefix + child.name, first, child.end_lineno or child.lineno)
-                )
+                found.append(Symbol(prefix + child.name, first, child.end_lineno or child.lineno))
                 visit(child, f"{prefix}{child.name}.")
             else:
                 visit(child, prefix)
@@ -99,9 +93,7 @@ def python_symbols(text: str) -> tuple[Symbol, ...]:
     return tuple(found)
 
 
-_GO_FUNC = re.compile(
-    r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<receiver>\w+)[^)]*\)\s*)?(?P<name>\w+)"
-)
+_GO_FUNC = re.compile(r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<receiver>\w+)[^)]*\)\s*)?(?P<name>\w+)")
 _GO_TYPE = re.compile(r"type\s+(?P<name>\w+)")
 
 
@@ -117,15 +109,11 @@ def go_symbols(lines: list[str]) -> tuple[Symbol, ...]:
             continue
         groups = match.groupdict()
         name = (
-            f"{groups['receiver']}.{groups['name']}"
-            if groups.get("receiver")
-            else groups["name"]
+            f"{groups['receiver']}.{groups['name']}" if groups.get("receiver") else groups["name"]
         )
         last = number
         if line.rstrip().endswith(("{", "(", ",")):
-            ends = (
-                n for n in range(number, len(lines)) if lines[n].rstrip() in ("}", "})")
-            )
+            ends = (n for n in range(number, len(lines)) if lines[n].rstrip() in ("}", "})"))
             last = next((n + 1 for n in ends), len(lines))
         found.append(Symbol(name, number, last))
     return tuple(found)
@@ -151,7 +139,5 @@ def headings(lines: list[str]) -> tuple[Symbol, ...]:
             _, name, first = open_sections.pop()
             found.append(Symbol(name, first, number - 1))
         open_sections.append((level, normalise(match[2]), number))
-    found += [
-        Symbol(name, first, len(lines)) for _, name, first in reversed(open_sections)
-    ]
+    found += [Symbol(name, first, len(lines)) for _, name, first in reversed(open_sections)]
     return tuple(sorted(found, key=lambda symbol: symbol.first))

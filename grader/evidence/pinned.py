@@ -64,9 +64,7 @@ class PinnedFile:
     def saying(self, text: str) -> tuple[int, ...]:
         """Every line that says exactly this, whitespace aside."""
         wanted = digest(text)
-        return tuple(
-            number for number, each in enumerate(self.lines, 1) if each == wanted
-        )
+        return tuple(number for number, each in enumerate(self.lines, 1) if each == wanted)
 
     def around(self, line: int) -> tuple[Symbol, ...]:
         """The symbols that the line is inside, the innermost first."""
@@ -86,9 +84,7 @@ class PinnedFile:
 
     def statement(self, line: int) -> tuple[int, int]:
         """The first and last line of the simple statement that the line belongs to."""
-        return next(
-            ((a, b) for a, b in self.statements if a <= line <= b), (line, line)
-        )
+        return next(((a, b) for a, b in self.statements if a <= line <= b), (line, line))
 
     @classmethod
     def from_json(cls, path: str, data: dict) -> PinnedFile:
@@ -96,9 +92,7 @@ class PinnedFile:
             path=path,
             sha256=data["sha256"],
             lines=tuple(data["lines"]),
-            symbols=tuple(
-                Symbol(n, a, b) for n, (a, b) in data.get("symbols", {}).items()
-            ),
+            symbols=tuple(Symbol(n, a, b) for n, (a, b) in data.get("symbols", {}).items()),
             comments=tuple((a, b) for a, b in data.get("comments", ())),
             statements=tuple((a, b) for a, b in data.get("statements", ())),
         )
@@ -128,10 +122,7 @@ class PinnedModule:
 
     @classmethod
     def from_json(cls, data: dict) -> PinnedModule:
-        files = {
-            path: PinnedFile.from_json(path, each)
-            for path, each in data["files"].items()
-        }
+        files = {path: PinnedFile.from_json(path, each) for path, each in data["files"].items()}
         return cls(data["module"], data["version"], files)
 
 
@@ -171,9 +162,7 @@ class Index:
         ]
 
     def nearest_module(self, name: str) -> str | None:
-        by_tail = [
-            each for each in self.modules if _short_name(each) == _short_name(name)
-        ]
+        by_tail = [each for each in self.modules if _short_name(each) == _short_name(name)]
         if len(by_tail) == 1:
             return by_tail[0]
         close = difflib.get_close_matches(name, self.modules, n=1, cutoff=0.6)
@@ -184,9 +173,7 @@ def nearest_path(module: PinnedModule, path: str) -> str | None:
     """The pinned path that the reader most likely meant, if any is near."""
     name = path.rsplit("/", 1)[-1]
     same_name = [each for each in module.files if each.rsplit("/", 1)[-1] == name]
-    close = difflib.get_close_matches(
-        path, same_name or list(module.files), n=1, cutoff=0.0
-    )
+    close = difflib.get_close_matches(path, same_name or list(module.files), n=1, cutoff=0.0)
     if same_name:
         return close[0]
     close = difflib.get_close_matches(path, list(module.files), n=1, cutoff=0.75)

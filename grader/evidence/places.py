@@ -45,8 +45,7 @@ class Place:
         if self.lines and citation.line not in self.lines:
             return False
         return not self.function or any(
-            name == self.function or name.endswith("." + self.function)
-            for name in finding.symbols
+            name == self.function or name.endswith("." + self.function) for name in finding.symbols
         )
 
     def _same_file(self, citation: Citation) -> bool:
@@ -85,13 +84,9 @@ def line(place: str, quote: str, *, described: str = "", diagnosis: str = "") ->
     """
     cited = parse_place(place)
     if cited is None or not cited.module:
-        raise Unknown(
-            "A place is given as module@version/path:line.", f"It is given as {place}."
-        )
+        raise Unknown("A place is given as module@version/path:line.", f"It is given as {place}.")
     index = pinned.load()
-    citation = Citation(
-        cited.module, cited.version, cited.path, cited.line, quote, written=place
-    )
+    citation = Citation(cited.module, cited.version, cited.path, cited.line, quote, written=place)
     finding = check(citation, index, comments_count=True)
     if not finding.exact:
         raise Unknown("The course's own citation holds.", f"{citation}: {finding.seen}")

@@ -123,9 +123,7 @@ class Rubric:
             and not _NEGATION.search(folded)
         ]
 
-    def require(
-        self, section: Section, *, expected: str, why: str = "", next: str = ""
-    ) -> None:
+    def require(self, section: Section, *, expected: str, why: str = "", next: str = "") -> None:
         """Fail where the section's own text makes a wrong claim, is no sentence, or lacks a concept."""
         text = prose(section.text)
         here = f"Under «{section.title}» (line {section.line})"
@@ -154,8 +152,7 @@ class Rubric:
                 expected,
                 f"{here} this was not found: {names}.",
                 why=why,
-                next=next
-                or f"Say it; words that are looked for are {_examples(lacking[0])}.",
+                next=next or f"Say it; words that are looked for are {_examples(lacking[0])}.",
                 diagnosis=lacking[0].diagnosis,
                 evidence=tuple(text.splitlines()[:3]),
             )
@@ -165,12 +162,8 @@ def prose(text: str) -> str:
     """The text without fenced code, tables and citations: what is left are the learner's sentences."""
     from grader.evidence.citations import parse_place
 
-    text = re.sub(
-        r"^\s*(```+|~~~+).*?^\s*\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE
-    )
-    text = "\n".join(
-        line for line in text.split("\n") if not line.lstrip().startswith("|")
-    )
+    text = re.sub(r"^\s*(```+|~~~+).*?^\s*\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("|"))
     spans = re.compile(r"(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
     quoted = False
 
@@ -211,10 +204,7 @@ def _says(
 ) -> bool:
     folded = sentence if already_folded else _fold(sentence)
     return any(
-        all(
-            _pattern(phrase).search(folded)
-            for phrase in ((a,) if isinstance(a, str) else a)
-        )
+        all(_pattern(phrase).search(folded) for phrase in ((a,) if isinstance(a, str) else a))
         for a in alternatives
     )
 
