@@ -1,0 +1,224 @@
+"""The references, made from the code: the command line's from typer, the graders' from docstrings.
+
+Nothing here is written by hand twice, so there is nothing that can be forgotten
+when a command or a query changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from docs_hooks.text import cell
+
+GRADER = Path(__file__).resolve().parents[1] / "grader"
+
+#: What a grader's author uses, in the order of the page. A module that is not
+#: there has no section.
+API = (
+    ("Verdicts", "verdict.py"),
+    ("Declaring a check", "labs/marker.py"),
+    ("What a check is given", "labs/fixtures.py"),
+    ("The submission", "runner/submission.py"),
+    ("Running a learner's program", "runner/program.py"),
+    ("Wire", "wire/wire.py"),
+    ("What the wire writes down", "wire/records.py"),
+    ("Rules", "wire/rules.py"),
+    ("Timeline", "witness/timeline.py"),
+    ("Clusters", "cluster/interface.py"),
+    ("The API server, from a grader", "cluster/api.py"),
+    ("Citations", "evidence/citations.py"),
+    ("Diagrams", "evidence/mermaid.py"),
+    ("Answers and predictions", "evidence/answers.py"),
+    ("Reports", "report/model.py"),
+)
+
+
+# ------------------------------------------------------------------ commands
+
+
+def commands() -> str:
+    """A section for each command: what it does, how it is called, its options."""
+    import typer
+
+    from grader.cli.app import build
+
+    root = typer.main.get_command(build())
+    out = [
+        "# Commands",
+        "",
+        "Made from the command line itself. `phase4 COMMAND --help` says the same.",
+        "",
+    ]
+    for name, command in getattr(root, "commands", {}).items():
+        if not command.hidden:
+            out += _command(f"phase4 {name}", command, 2)
+    out += ["## Exit codes { #exit-codes }", "", exit_codes()]
+    return "\n".join(out)
+
+
+def _command(path: str, command: Any, level: int) -> list[str]:
+    anchor = path.removeprefix("phase4 ").replace(" ", "-")
+    out = [f"{'#' * level} {path} {{ #{anchor} }}", "", _prose(command.help or ""), ""]
+    nested = getattr(command, "commands", None)
+    if nested:
+        for name, inner in nested.items():
+            if not inner.hidden:
+                out += _command(f"{path} {name}", inner, level + 1)
+        return out
+    parameters = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [p for p in parameters if p.param_type_name == "argument"]
+    usage = " ".join([path, "[OPTIONS]", *[_metavar(a) for a in arguments]])
+    out += ["```console", usage, "```", ""]
+    rows = []
+    for parameter in parameters:
+        if parameter.name == "help":
+            continue
+        if parameter.param_type_name == "argument":
+            said = f"`{_metavar(parameter)}`"
+        else:
+            said = ", ".join(f"`{o}`" for o in [*parameter.opts, *parameter.secondary_opts])
+            if not parameter.is_flag:
+                said += f" `{_type(parameter)}`"
+        rows.append(f"| {said} | {cell(_prose(getattr(parameter, 'help', None) or ''))} |")
+    if rows:
+        out += ["| | |", "|---|---|", *rows, ""]
+    return out
+
+
+def _metavar(parameter: Any) -> str:
+    name = parameter.metavar or parameter.name.upper()
+    many = "..." if parameter.nargs == -1 else ""
+    name = name.strip("[]").removesuffix("...")
+    return f"{name}{many}" if parameter.required else f"[{name}{many}]"
+
+
+def _type(parameter: Any) -> str:
+    """What an option takes: its metavar, its choices, or the kind of value."""
+    if parameter.metavar:
+        return parameter.metavar
+    kind = parameter.type_descriptor.annotation
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return "|".join(str(choice.value) for choice in kind)
+    return {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind, "VALUE")
+
+
+def _prose(text: str) -> str:
+    """Help text as Markdown: rich's tags made into emphasis, click's marks dropped."""
+    text = inspect.cleandoc(text).replace("\b\n", "").split("\f")[0]
+    text = re.sub(r"\[bold\](.*?)\[/bold\]", r"**\1**", text)
+    text = re.sub(r"\[dim\](.*?)\[/dim\]", r"\1", text)
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    return re.sub(r"<(?=[A-Za-z/])", "&lt;", text)
+
+
+def exit_codes() -> str:
+    """The exit codes with the comments that document them in the source."""
+    source = (GRADER / "cli" / "exit_codes.py").read_text(encoding="utf-8")
+    rows = ["| Code | Name | Means |", "|--:|---|---|"]
+    for comment, name, value in re.findall(r"((?:^#: .*\n)+)^([A-Z_]+) = (\d+)$", source, re.M):
+        text = " ".join(line.removeprefix("#: ") for line in comment.splitlines())
+        rows.append(f"| {value} | {name} | {cell(text)} |")
+    return "\n".join(rows)
+
+
+# -------------------------------------------------------------------- faults
+
+
+def faults() -> str:
+    """The rules that a wire obeys: the grammar as its own module documents it."""
+    out = ["# Faults", ""]
+    path = GRADER / "wire" / "rules.py"
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
+    out.append(
+        "What `phase4 run --fault RULE` and `phase4 fault add RULE` take. "
+        "[The wire](../guide/wire.md) says what each is good for."
+    )
+    out.append("")
+    out.append(_docstring(text) if text else "*The rules are not documented yet.*")
+    return "\n".join(out)
+
+
+# ----------------------------------------------------------------------- API
+
+
+def graders() -> str:
+    """The interface that graders are written against, from its docstrings."""
+    out = [
+        "# Grader API",
+        "",
+        "For whoever writes or mends a grader. Made from the docstrings; what is not here is "
+        "nobody's business but its own module's.",
+        "",
+    ]
+    for title, name in API:
+        path = GRADER / name
+        if path.exists():
+            out += _module(title, path)
+    return "\n".join(out)
+
+
+def _module(title: str, path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    dotted = "grader." + ".".join(path.relative_to(GRADER).with_suffix("").parts)
+    anchor = dotted.replace(".", "-")
+    out = [f"## {title} {{ #{anchor} }}", "", f"`{dotted}`", "", _docstring(ast.get_docstring(tree))]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and _public(node):
+            out += ["", f"### class {node.name} {{ #{anchor}-{node.name} }}", ""]
+            out.append(_docstring(ast.get_docstring(node)))
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and _public(member):
+                    out += ["", *_function(member)]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _public(node):
+            out += ["", f"### {node.name} {{ #{anchor}-{node.name} }}", "", *_function(node)]
+    return [*out, ""]
+
+
+def _public(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return not node.name.startswith("_") and ast.get_docstring(node) is not None
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    arguments = ast.unparse(node.args)
+    marks = {ast.unparse(d).split(".")[-1] for d in node.decorator_list}
+    if marks & {"property", "cached_property"}:
+        signature = f"{node.name}{returns}"
+    else:
+        signature = f"{node.name}({re.sub(r'^(self|cls)(, )?', '', arguments)}){returns}"
+    if len(signature) > 88:
+        signature = signature.replace(", ", ",\n    ").replace("(", "(\n    ", 1)
+    return ["```python", signature, "```", "", _docstring(ast.get_docstring(node))]
+
+
+def _docstring(text: str | None) -> str:
+    """A docstring's reStructuredText as Markdown: roles, literals and literal blocks."""
+    if not text:
+        return ""
+    text = re.sub(r":\w+:`~?([^`]+)`", lambda m: f"`{m[1].split('.')[-1]}`", text)
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    # Every indented block that follows a «::» is literal.
+    out, literal, buffer = [], False, []
+    for line in [*text.splitlines(), "\0"]:
+        if literal and (line.startswith(" ") or not line.strip()) and line != "\0":
+            buffer.append(line)
+            continue
+        if literal:
+            body = textwrap.dedent("\n".join(buffer)).strip("\n")
+            out += ["", "```text", body, "```", ""]
+            literal, buffer = False, []
+        if line == "\0":
+            break
+        if line.rstrip().endswith("::"):
+            stripped = line.rstrip()[:-1]
+            out.append(stripped if stripped != ":" else "")
+            literal = True
+        else:
+            out.append(line)
+    return re.sub(r"(?<!`)<(?=[A-Za-z/])(?![^`]*`)", "&lt;", "\n".join(out))
