@@ -398,7 +398,8 @@ class FooController:
     # Handlers run in the informer's thread: they say which key to look at, and nothing more.
 
     def foo_changed(self, obj: dict | Tombstone) -> None:
-        self.enqueue(obj.key if isinstance(obj, Tombstone) else key_of(obj))
+        key = obj.key if isinstance(obj, Tombstone) else key_of(obj)
+        self.enqueue(key)
 
     def deployment_updated(self, old: dict, new: dict) -> None:
         if version_of(old) != version_of(new):  # a relist repeats what we know
