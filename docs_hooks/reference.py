@@ -7,7 +7,6 @@ when a command or a query changes.
 from __future__ import annotations
 
 import ast
-import enum
 import inspect
 import re
 import textwrap
@@ -102,10 +101,10 @@ def _type(parameter: Any) -> str:
     """What an option takes: its metavar, its choices, or the kind of value."""
     if parameter.metavar:
         return parameter.metavar
-    kind = parameter.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return "|".join(str(choice.value) for choice in kind)
-    return {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind, "VALUE")
+    if choices := getattr(parameter.type, "choices", None):
+        return "|".join(str(getattr(choice, "value", choice)) for choice in choices)
+    kinds = {"text": "TEXT", "integer": "NUMBER", "float": "NUMBER", "path": "PATH"}
+    return kinds.get(parameter.type.name.split(" ")[0], "VALUE")
 
 
 def _prose(text: str) -> str:

@@ -86,7 +86,7 @@ class Lab:
     @property
     def page(self) -> str:
         """The lab's page on the site, relative to its root."""
-        return f"{self.module}/{self.id}/"
+        return f"{self.module}/{self.id}.html"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,134 @@
+"""``start``: from a fresh clone to a running course; ``site``: the pages alone."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli import exit_codes
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    app.command(rich_help_panel="Start here")(start)
+    app.command(rich_help_panel="Start here")(site)
+
+
+Port = Annotated[int | None, typer.Option(help="First port to try; a taken one gives way.")]
+
+
+def start(
+    track: Annotated[
+        str | None, typer.Option(help="python or go: the language of a new workspace.")
+    ] = None,
+    port: Port = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster/--no-cluster", help="Leave the control plane for later.")
+    ] = True,
+) -> None:
+    """Set everything up: your folder, the site, a control plane. Run it as often as you like."""
+    began = time.monotonic()
+    here, fresh = _workspace(track)
+    _serve(port)
+    if cluster:
+        _control_plane()
+    from grader.report.progress import progress
+
+    upcoming = progress(here.reports).next()
+    print()
+    print(f"Everything is ready after {time.monotonic() - began:.0f} s.")
+    if fresh and track is None:
+        print("Your folder has the Python stubs; `phase4 track LAB go` changes a lab to Go.")
+    if upcoming:
+        print(f"Next: phase4 show {upcoming.id}    {upcoming.title}")
+    else:
+        print("Next: phase4 gate    every lab that this version can grade is passed")
+    print("Later: phase4 progress, phase4 down to end what runs, phase4 --help for the rest")
+
+
+def _workspace(track: str | None):
+    from grader import workspace
+
+    fresh = not workspace.exists()
+    if fresh or track:
+        here, laid = workspace.init_folder(None, track)
+    else:
+        here, laid = workspace.init_folder(workspace.find().root, None)
+    new = f", {len(laid)} labs laid" if laid else ""
+    _done("workspace", f"{_short(here.root)} ({here.track} track{new})")
+    return here, fresh
+
+
+def _serve(port: int | None) -> None:
+    """Build and serve the site; a failure is said and does not stop the rest."""
+    from grader.cli.progress_line import line
+    from grader.site import build, server
+
+    try:
+        with line() as tell:
+            if not build.current():
+                tell("building the site")
+                build.build()
+            address = server.start(port)
+    except (build.BuildError, server.ServeError) as error:
+        _done("site", f"not served: {error}")
+        return
+    _done("site", address)
+
+
+def _control_plane() -> None:
+    """Bring the cluster up; whatever it has to fetch or build is seen while it does."""
+    from grader import cluster
+    from grader.cli.progress_line import line
+
+    began = time.monotonic()
+    try:
+        with line() as tell:
+
+            def tell_with_time(step: str) -> None:
+                seconds = time.monotonic() - began
+                tell(f"control plane: {step}" + (f"  ({seconds:.0f} s)" if seconds > 3 else ""))
+
+            tell_with_time("looking for a running one")
+            up = cluster.ensure(progress=tell_with_time)
+    except KeyboardInterrupt:
+        print("\nphase4: stopped. Run `phase4 start` again: it goes on from here.")
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
+    version = up.versions.get("kube-apiserver", "")
+    _done("control plane", f"{up.backend} {version}".strip() + f", kubeconfig {up.kubeconfig}")
+
+
+def site(
+    port: Port = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the server.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build even if current.")] = False,
+) -> None:
+    """Build the site where it is not current, and serve it to this machine."""
+    from grader.cli.progress_line import line
+    from grader.site import build, server
+
+    if stop:
+        print("The site's server has ended." if server.stop() else "The site was not being served.")
+        return
+    with line() as tell:
+        if rebuild:
+            (build.SITE / build.MARK).unlink(missing_ok=True)
+        if not build.current():
+            tell("building the site")
+            build.build()
+        address = server.start(port)
+    print(address)
+
+
+def _done(what: str, detail: str) -> None:
+    print(f"{what:<14} {detail}", flush=True)
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
