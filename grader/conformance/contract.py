@@ -1,0 +1,160 @@
+"""What a WebApp's world must look like when its operator has nothing left to do.
+
+The contract is the operator's page of the course. Nothing here depends on how
+an operator names its Pods or in which order it works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+GROUP = "phase4.example.com"
+API_VERSION = f"{GROUP}/v1alpha1"
+KIND = "WebApp"
+WEBAPPS = f"webapps.{GROUP}"
+LABEL = f"{GROUP}/webapp"
+FINALIZER = f"{GROUP}/dns-record"
+DNS_NAMESPACE = "dns"
+LEASE_NAMESPACE = "phase4-system"
+LEASE = "webapp-operator"
+
+
+def webapp(name: str, namespace: str, *, image: str = "shop:1", host: str = "", **spec) -> dict:
+    """A WebApp to create; ``spec`` may hold ``replicas``."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"image": image, "host": host or f"{name}.{namespace}.example.com", **spec},
+    }
+
+
+def record_name(webapp: dict) -> str:
+    return f"record-{webapp['metadata']['uid']}"
+
+
+def controller_of(obj: dict) -> dict | None:
+    """The one owner reference with ``controller: true``."""
+    for reference in obj["metadata"].get("ownerReferences", ()):
+        if reference.get("controller"):
+            return reference
+    return None
+
+
+def is_terminating(obj: dict) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def is_finished(pod: dict) -> bool:
+    return pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+
+
+def is_ready(pod: dict) -> bool:
+    return condition(pod, "Ready").get("status") == "True"
+
+
+def images(pod: dict) -> list[str]:
+    return [container["image"] for container in pod["spec"]["containers"]]
+
+
+def condition(obj: dict, type: str) -> dict:
+    """The condition of that type, or an empty dict."""
+    for entry in obj.get("status", {}).get("conditions", ()):
+        if entry.get("type") == type:
+            return entry
+    return {}
+
+
+def wanted(webapp: dict) -> int:
+    return webapp["spec"].get("replicas", 1)
+
+
+@dataclass
+class World:
+    """A WebApp and all that belongs to it, at one moment.
+
+    ``pods`` are those that its UID controls, wherever their label points;
+    ``labelled`` those that carry its label and that it does not control.
+    """
+
+    webapp: dict | None
+    pods: list[dict] = field(default_factory=list)
+    labelled: list[dict] = field(default_factory=list)
+    record: dict | None = None
+
+    @property
+    def standing(self) -> list[dict]:
+        """The controlled Pods that are neither on their way out nor finished."""
+        return [pod for pod in self.pods if not is_terminating(pod) and not is_finished(pod)]
+
+
+def shortfalls(world: World) -> list[str]:
+    """What keeps a world from being as its WebApp wants it; empty when it is.
+
+    Each is a sentence. The order is from cause to effect: Pods and record
+    first, then the status that speaks of them.
+    """
+    app = world.webapp
+    if app is None:
+        return ["The WebApp is not there."]
+    name, uid, want = app["metadata"]["name"], app["metadata"]["uid"], wanted(app)
+    found: list[str] = []
+    if FINALIZER not in app["metadata"].get("finalizers", ()):
+        found.append(f"The finalizer {FINALIZER} is not on the WebApp.")
+    if world.record is None:
+        found.append(f"The DNS record {DNS_NAMESPACE}/record-{uid} does not exist.")
+    else:
+        data = world.record.get("data") or {}
+        if data.get("host") != app["spec"]["host"]:
+            found.append(
+                f"The DNS record says host {data.get('host')!r}, the spec {app['spec']['host']!r}."
+            )
+        owner = f"{app['metadata']['namespace']}/{name}"
+        if owner not in data.values():
+            found.append(f"No value of the DNS record's data names the owner {owner}.")
+    standing = world.standing
+    for pod in world.pods:
+        pod_name = pod["metadata"]["name"]
+        if is_terminating(pod):
+            found.append(f"Pod {pod_name} is still on its way out.")
+        elif is_finished(pod):
+            found.append(f"Pod {pod_name} has ended ({pod['status']['phase']}) and is still there.")
+    if len(standing) != want:
+        found.append(f"{len(standing)} Pods stand, {want} are wanted.")
+    for pod in standing:
+        pod_name, labels = pod["metadata"]["name"], pod["metadata"].get("labels", {})
+        if labels.get(LABEL) != name:
+            found.append(f"Pod {pod_name} has the label {LABEL}={labels.get(LABEL)!r}.")
+        if app["spec"]["image"] not in images(pod):
+            found.append(f"Pod {pod_name} runs {', '.join(images(pod))}.")
+        owner_reference = controller_of(pod) or {}
+        if not owner_reference.get("blockOwnerDeletion"):
+            found.append(f"The owner reference of Pod {pod_name} lacks blockOwnerDeletion.")
+        if not is_ready(pod):
+            found.append(f"Pod {pod_name} is not Ready.")
+    for pod in world.labelled:
+        if controller_of(pod) is None and not is_terminating(pod):
+            found.append(
+                f"Pod {pod['metadata']['name']} carries the label, has no controller "
+                "and was not adopted."
+            )
+    return found + status_shortfalls(app, len(standing), sum(map(is_ready, standing)))
+
+
+def status_shortfalls(app: dict, standing: int, ready: int) -> list[str]:
+    """What the status gets wrong about a world in which all is done."""
+    status = app.get("status", {})
+    generation = app["metadata"]["generation"]
+    found = []
+    if status.get("observedGeneration") != generation:
+        found.append(
+            f"status.observedGeneration is {status.get('observedGeneration')}, "
+            f"the generation {generation}."
+        )
+    if status.get("replicas", 0) != standing:
+        found.append(f"status.replicas is {status.get('replicas')}, {standing} Pods stand.")
+    if status.get("readyReplicas", 0) != ready:
+        found.append(f"status.readyReplicas is {status.get('readyReplicas')}, {ready} are Ready.")
+    if condition(app, "Ready").get("status") != "True":
+        found.append(f"The condition Ready is {condition(app, 'Ready').get('status', 'missing')}.")
+    return found

@@ -1,0 +1,225 @@
+"""What the API server held, state after state, while an operator worked.
+
+Three watches (WebApps, Pods, the records in ``dns``) are kept open on the
+admin's own connection, so no wire and no fault stands between. Revisions are
+etcd's and rise across resources, so the states of all three can be put into
+one order and the world of any moment be put together again.
+
+Concurrency: one thread per watch appends; readers wait on one condition
+variable. A watch that breaks off is the cluster's fault: readers then get
+:class:`grader.verdict.Unknown`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from grader.cluster.api import Api
+from grader.conformance.contract import DNS_NAMESPACE, LABEL, WEBAPPS, World, controller_of
+from grader.verdict import Unknown
+
+
+@dataclass(frozen=True)
+class State:
+    """One state of one object. ``type`` is the watch event's: ADDED, MODIFIED, DELETED."""
+
+    revision: int
+    type: str
+    resource: str
+    object: dict
+    #: When it reached us, seconds since the epoch.
+    seen: float
+
+    @property
+    def uid(self) -> str:
+        return self.object["metadata"]["uid"]
+
+    @property
+    def name(self) -> str:
+        return self.object["metadata"]["name"]
+
+    @property
+    def namespace(self) -> str:
+        return self.object["metadata"].get("namespace", "")
+
+
+class History:
+    """Watches from construction until :meth:`close`. Use it as a context manager."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._changed = threading.Condition()
+        self._states: list[State] = []
+        self._live: dict[str, dict[str, dict]] = {"webapps": {}, "pods": {}, "configmaps": {}}
+        self._broken: str = ""
+        self._closed = False
+        self._watches = []
+        for resource, name, namespace in (
+            ("webapps", WEBAPPS, None),
+            ("pods", "pods", None),
+            ("configmaps", "configmaps", DNS_NAMESPACE),
+        ):
+            listed = api.list(name, namespace)
+            version = listed["metadata"]["resourceVersion"]
+            for item in listed["items"]:
+                self._live[resource][item["metadata"]["uid"]] = item
+            thread = threading.Thread(
+                target=self._follow,
+                args=(resource, name, namespace, version),
+                name=f"history-{resource}",
+                daemon=True,
+            )
+            self._watches.append(thread)
+        for thread in self._watches:
+            thread.start()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop watching; what was seen stays readable. The watches end on their next event."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _follow(self, resource: str, name: str, namespace: str | None, version: str) -> None:
+        try:
+            while not self._closed:
+                for type, obj in self._api.watch(name, namespace, version, 240.0, bookmarks=True):
+                    if self._closed:
+                        return
+                    if type == "ERROR":
+                        raise RuntimeError(obj.get("message", "the watch ended with an error"))
+                    version = obj["metadata"]["resourceVersion"]
+                    if type == "BOOKMARK":
+                        continue
+                    state = State(int(version), type, resource, obj, time.time())
+                    with self._changed:
+                        bisect.insort(self._states, state, key=lambda s: s.revision)
+                        if type == "DELETED":
+                            self._live[resource].pop(state.uid, None)
+                        else:
+                            self._live[resource][state.uid] = obj
+                        self._changed.notify_all()
+        except Exception as error:
+            with self._changed:
+                if not self._closed:
+                    self._broken = f"The grader's own watch of {resource} broke off: {error}"
+                self._changed.notify_all()
+
+    def _check(self) -> None:
+        if self._broken:
+            raise Unknown("The cluster answers the grader's own watches.", self._broken)
+
+    # -- reading ------------------------------------------------------------------
+
+    def world(self, namespace: str, name: str) -> World:
+        """The world of the WebApp of that name as it is now (as far as has been seen)."""
+        with self._changed:
+            self._check()
+            return _world(self._live, namespace, name)
+
+    def states(self, *, uid: str | None = None, resource: str | None = None) -> list[State]:
+        """The states seen so far, in the order of their revisions."""
+        with self._changed:
+            return [
+                state
+                for state in self._states
+                if (uid is None or state.uid == uid)
+                and (resource is None or state.resource == resource)
+            ]
+
+    def pods_of(self, uid: str) -> list[State]:
+        """The states of all Pods that a UID controlled at that state."""
+        return [
+            state
+            for state in self.states(resource="pods")
+            if (controller_of(state.object) or {}).get("uid") == uid
+        ]
+
+    def revision(self) -> int:
+        """The newest revision seen; a mark to look at states after."""
+        with self._changed:
+            return self._states[-1].revision if self._states else 0
+
+    def replay(self) -> Iterator[tuple[State, dict[str, dict[str, dict]]]]:
+        """Every state with the live objects (resource → UID → object) right after it."""
+        live: dict[str, dict[str, dict]] = {"webapps": {}, "pods": {}, "configmaps": {}}
+        for state in self.states():
+            if state.type == "DELETED":
+                live[state.resource].pop(state.uid, None)
+            else:
+                live[state.resource][state.uid] = state.object
+            yield state, live
+
+    # -- waiting ------------------------------------------------------------------
+
+    def until(self, predicate: Callable[[], object], timeout: float) -> bool:
+        """Wait until ``predicate()`` is true, asking after every change; False after ``timeout`` s."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while True:
+                self._check()
+                if predicate():
+                    return True
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+
+    def quiet(self, namespace: str, seconds: float, timeout: float) -> bool:
+        """Wait until nothing in a namespace changed for ``seconds``; False after ``timeout`` s."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while True:
+                self._check()
+                last = max(
+                    (s.seen for s in reversed(self._states) if s.namespace == namespace),
+                    default=0.0,
+                )
+                left = last + seconds - time.time()
+                if left <= 0:
+                    return True
+                if time.monotonic() + left > deadline:
+                    return False
+                self._changed.wait(left)
+
+
+def _world(live: dict[str, dict[str, dict]], namespace: str, name: str) -> World:
+    app = next(
+        (
+            obj
+            for obj in live["webapps"].values()
+            if obj["metadata"]["name"] == name and obj["metadata"]["namespace"] == namespace
+        ),
+        None,
+    )
+    if app is None:
+        return World(None)
+    uid = app["metadata"]["uid"]
+    pods = [o for o in live["pods"].values() if o["metadata"]["namespace"] == namespace]
+    return World(
+        app,
+        pods=[pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid],
+        labelled=[
+            pod
+            for pod in pods
+            if pod["metadata"].get("labels", {}).get(LABEL) == name
+            and (controller_of(pod) or {}).get("uid") != uid
+        ],
+        record=next(
+            (
+                record
+                for record in live["configmaps"].values()
+                if record["metadata"]["name"] == f"record-{uid}"
+            ),
+            None,
+        ),
+    )
