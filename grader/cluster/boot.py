@@ -1,0 +1,370 @@
+"""Bringing an embedded cluster up and down: order, waiting, and what is written down meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Mapping, Sequence
+
+from grader.cluster import binaries, dirs, pins, process, template
+from grader.cluster.api import Api, ApiError
+from grader.cluster.binaries import Progress
+from grader.cluster.components import ENVIRONMENT, MANIFESTS, Layout, arguments
+from grader.cluster.errors import ClusterLost, EnvironmentProblem
+from grader.cluster.process import NotStarted, Recorded, end_all, records
+
+#: Raised when cluster.json changes its meaning: an older cluster is then replaced.
+FORMAT = 1
+
+#: How often a condition is looked at that nothing can be waited on for (s).
+_TICK = 0.005
+
+#: A serving certificate is valid for a year; the stored one is used for this long (s).
+_CERTIFICATE_AGE = 300 * 86400.0
+
+#: Asking for a free port and using it are two steps: somebody may come between (times).
+_PORTS_TRIED = 5
+
+
+@contextmanager
+def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
+    """Whoever starts, mends or ends the cluster ``name`` does it alone."""
+    import filelock
+
+    folder = dirs.made(dirs.clusters(), private=True)
+    guard = filelock.FileLock(folder / f"{name}.lock")
+    with dirs.writing(folder):
+        try:
+            guard.acquire(timeout=0)
+        except filelock.Timeout:
+            if progress is not None:
+                progress(f"another command is busy with the cluster {name}; waiting for it", None)
+            guard.acquire()
+    try:
+        yield
+    finally:
+        guard.release()
+
+
+def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
+    """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
+
+    When it raises, or is interrupted, whatever was started has ended.
+    """
+    binaries.ensure(pins.COMPONENTS, progress)
+    progress("starting the control plane", None)
+    try:
+        for attempt in range(1, _PORTS_TRIED + 1):
+            tokens = files.prepare()
+            _reuse_certificate(files)
+            from_template = template.restore(files.etcd)
+            port = _free_port()
+            _write_record(files, {"format": FORMAT, "ready": False, "port": port})
+            started = start_components(files, owner, port, ["etcd", "kube-apiserver"])
+            try:
+                _until_listening(files, started, port)
+                break
+            except _PortTaken:
+                end_all(list(started.values()), sweep=False)
+                if attempt == _PORTS_TRIED:
+                    raise EnvironmentProblem(
+                        f"No free port could be had for the API server ({_PORTS_TRIED} were "
+                        "tried, and something else took each)."
+                    ) from None
+            except ClusterLost:
+                if not from_template:
+                    raise
+                # A template that no API server starts from is of no use to anybody.
+                template.discard()
+                clear(files, owner)
+        files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
+        with Api(files.kubeconfig, user_agent="phase4-up") as api:
+            if not from_template:
+                _bootstrap(api, started)
+            _until(lambda: _ready(api), started, files, "the API server to be ready", 60.0)
+            if not from_template:
+                _keep_template(started["etcd"], files)
+            started |= start_components(files, owner, port, pins.COMPONENTS[2:])
+            _create(api, "node.yaml")
+            _until_served(api, started, files)
+        _keep_certificate(files)
+        record = json.loads(files.record.read_text())
+        versions = {component: pins.VERSIONS[component] for component in pins.COMPONENTS}
+        _write_record(files, {**record, "ready": True, "versions": versions, "name": name})
+    except BaseException:
+        clear(files, owner)
+        raise
+
+
+def start_components(
+    files: Layout, owner: str, port: int, components: Sequence[str]
+) -> dict[str, Recorded]:
+    """Start some components, with the flags noted for them; waits for nothing."""
+    paths = binaries.ensure(components)
+    flags = _flags(files)
+    started = {}
+    for component in components:
+        if component == "etcd":
+            for name in ("etcd.sock", "peer.sock"):
+                (files.folder / name).unlink(missing_ok=True)
+        with dirs.writing(files.logs):
+            log = open(files.log(component), "ab")
+        with log:
+            try:
+                started[component] = records.start(
+                    [
+                        paths[component],
+                        *arguments(component, files, port),
+                        *flags.get(component, {}).get("flags", ()),
+                    ],
+                    name=component,
+                    kind="component",
+                    owner=owner,
+                    cwd=files.folder,
+                    env={**_environment(), **ENVIRONMENT[component]},
+                    stdout=log,
+                    stderr=log,
+                )
+            except NotStarted as error:
+                raise ClusterLost(str(error)) from error
+    return started
+
+
+def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
+    """Wait until the API server of a running cluster says that it is ready."""
+    running = {one.name: one for one in records.live(owner=owner)}
+    with Api(files.kubeconfig, user_agent="phase4-up") as api:
+        _until(lambda: _ready(api), running, files, "the API server to be ready", timeout)
+
+
+def clear(files: Layout, owner: str) -> bool:
+    """End a cluster's processes and remove its files but for the logs; True if any ran.
+
+    The API server goes before etcd: one whose etcd has gone hangs for minutes when
+    it is told to stop.
+    """
+    everything = records.all(owner=owner)
+    running = any(one.alive() for one in everything)
+    files.record.unlink(missing_ok=True)
+    end_all([one for one in everything if one.name != "etcd"], sweep=False)
+    end_all([one for one in everything if one.name == "etcd"], sweep=False)
+    if files.folder.is_dir():
+        with dirs.writing(files.folder):
+            for entry in os.scandir(files.folder):
+                if entry.name == "logs":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    os.unlink(entry.path)
+    return running
+
+
+# -- flags of one run -------------------------------------------------------------
+
+
+def note_flags(files: Layout, component: str, flags: Sequence[str]) -> None:
+    """Write down the flags that the next start of a component gets, and who asked for them."""
+    record = json.loads(files.record.read_text())
+    noted = record.setdefault("flags", {})
+    if flags:
+        me = os.getpid()
+        noted[component] = {"flags": list(flags), "by": [me, process.birth(me)]}
+    else:
+        noted.pop(component, None)
+    _write_record(files, record)
+
+
+def abandoned_flags(record: Mapping, component: str) -> bool:
+    """Whether a component runs with flags of a command that is gone."""
+    noted = record.get("flags", {}).get(component)
+    if noted is None:
+        return False
+    pid, born = noted["by"]
+    return process.birth(pid) != born
+
+
+def _flags(files: Layout) -> dict:
+    return json.loads(files.record.read_text()).get("flags", {})
+
+
+def _write_record(files: Layout, record: Mapping) -> None:
+    dirs.write_atomically(files.record, json.dumps(record), mode=0o600)
+
+
+def _environment() -> dict[str, str]:
+    """What a component needs of this process's environment: no proxy, no kubeconfig."""
+    kept = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+# -- waiting ----------------------------------------------------------------------
+
+
+class _PortTaken(Exception):
+    pass
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _until_listening(files: Layout, started: Mapping[str, Recorded], port: int) -> None:
+    def listening() -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1.0)
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    _until(listening, started, files, "the API server to listen", 60.0)
+    # Somebody else may be who listens there: then ours has ended, or is about to.
+    if not (files.pki / "apiserver.crt").exists():
+        raise _PortTaken
+
+
+def _until(
+    condition, started: Mapping[str, Recorded], files: Layout, what: str, timeout: float
+) -> None:
+    """Look until a condition holds; raises as soon as a component has died, saying why it did."""
+    deadline = time.monotonic() + timeout
+    while True:
+        dead = next((one for one in started.values() if not one.alive()), None)
+        if dead is not None:
+            last = last_words(files.log(dead.name))
+            if "address already in use" in last:
+                raise _PortTaken
+            raise ClusterLost(
+                f"{dead.name} ended while the cluster was starting. Its last words: {last} "
+                f"(all of them: {files.log(dead.name)})"
+            )
+        if condition():
+            return
+        if time.monotonic() > deadline:
+            raise ClusterLost(
+                f"Waited {timeout:g} s for {what}; it did not come. The logs are in {files.logs}."
+            )
+        time.sleep(_TICK)
+
+
+def _ready(api: Api) -> bool:
+    try:
+        return api.raw("GET", "/readyz", timeout=5.0) == "ok"
+    except (ApiError, ClusterLost):
+        return False
+
+
+def _until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> None:
+    """Wait for what only living controllers bring about: the service accounts, a Ready node."""
+
+    def served() -> bool:
+        for namespace in ("default", "dns", "phase4-system"):
+            if api.find("serviceaccounts", "default", namespace) is None:
+                return False
+        node = api.get("nodes", "node-1")
+        conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}
+        return conditions.get("Ready") == "True" and not node["spec"].get("taints")
+
+    _until(served, started, files, "the node and the default service account", 60.0)
+
+
+def last_words(log: Path) -> str:
+    """The last line of a log that says something, shortened."""
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "none"
+    said = [line for line in lines[-50:] if "rror" in line or "ailed" in line] or lines[-1:]
+    return said[-1][-400:] if said else "none"
+
+
+# -- what a cluster begins with ------------------------------------------------------
+
+
+def _manifests(name: str) -> list[dict]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [doc for doc in yaml.load_all((MANIFESTS / name).read_text(), loader) if doc]
+
+
+def _create(api: Api, name: str) -> list[dict]:
+    created = []
+    for document in _manifests(name):
+        try:
+            created.append(api.create(document))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+    return created
+
+
+def _bootstrap(api: Api, started: Mapping[str, Recorded]) -> None:
+    """Create the course's CRDs and namespaces, as soon as the API server takes them."""
+    documents = [
+        document
+        for name in ("crd-foos.yaml", "crd-webapps.yaml", "namespaces.yaml")
+        for document in _manifests(name)
+    ]
+    deadline = time.monotonic() + 60.0
+    while documents:
+        try:
+            api.create(documents[0])
+        except ApiError as error:
+            # Not every part of the API server is up yet.
+            if error.reason != "AlreadyExists":
+                if time.monotonic() > deadline or not all(p.alive() for p in started.values()):
+                    raise ClusterLost(f"The API server does not take the CRDs: {error}") from error
+                time.sleep(_TICK)
+                continue
+        documents.pop(0)
+    for name in ("foos.samplecontroller.k8s.io", "webapps.phase4.example.com"):
+        api.until("customresourcedefinitions", name, None, _established, 30.0, f"the CRD {name}")
+
+
+def _established(crd: dict | None) -> bool:
+    conditions = ((crd or {}).get("status") or {}).get("conditions", ())
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _keep_template(running_etcd: Recorded, files: Layout) -> None:
+    if template.there():
+        return
+    running_etcd.signal(signal.SIGSTOP)
+    try:
+        template.capture(files.etcd)
+    except EnvironmentProblem:
+        pass  # a cache without room costs the next start a second
+    finally:
+        running_etcd.signal(signal.SIGCONT)
+
+
+def _reuse_certificate(files: Layout) -> None:
+    """Give the API server the serving certificate of an earlier cluster: a key takes time to make."""
+    kept = dirs.state() / "pki"
+    try:
+        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
+            for name in ("apiserver.key", "apiserver.crt"):
+                dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
+    except FileNotFoundError:
+        pass
+
+
+def _keep_certificate(files: Layout) -> None:
+    kept = dirs.state() / "pki"
+    try:
+        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
+            return
+    except FileNotFoundError:
+        pass
+    dirs.made(kept, private=True)
+    # Key first: a pair is used only when the certificate is there.
+    (kept / "apiserver.crt").unlink(missing_ok=True)
+    for name in ("apiserver.key", "apiserver.crt"):
+        dirs.write_atomically(kept / name, (files.pki / name).read_bytes(), mode=0o600)

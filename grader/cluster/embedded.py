@@ -1,0 +1,238 @@
+"""The embedded backend: a real control plane as local processes, without a container engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator
+
+from grader.cluster import audit, boot, dirs, etcd, pins, process
+from grader.cluster.binaries import Progress
+from grader.cluster.components import Layout
+from grader.cluster.errors import ClusterLost
+from grader.cluster.interface import Capability
+from grader.cluster.process import Recorded, records
+
+
+@dataclass
+class EmbeddedCluster:
+    """A running embedded cluster; see :class:`grader.cluster.interface.Cluster`."""
+
+    name: str
+    layout: Layout
+    port: int
+    versions: dict[str, str]
+    backend: str = "embedded"
+    capabilities: frozenset[Capability] = frozenset(Capability)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.layout.kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        """The audit log's path, for whoever follows it as it grows."""
+        return self.layout.audit_log
+
+    def require(self, *capabilities: Capability) -> None:
+        """Nothing to say: this backend has every capability."""
+
+    def audit(self, since: float) -> Iterator[dict]:
+        """Audit events whose request was received at or after ``since`` (epoch seconds)."""
+        return audit.events(self.layout.audit_log, since)
+
+    def processes(self) -> dict[str, Recorded]:
+        """The components that run, by name."""
+        return {one.name: one for one in records.live(owner=owner(self.name))}
+
+    def _process(self, component: str) -> Recorded:
+        if component not in pins.COMPONENTS:
+            raise ValueError(f"no component is called {component}")
+        found = self.processes().get(component)
+        if found is None:
+            raise ClusterLost(f"{component} of the cluster {self.name} has died.")
+        return found
+
+    @contextmanager
+    def pause(self, component: str) -> Iterator[None]:
+        """Halt a component (SIGSTOP) for the length of the block.
+
+        If the command is killed inside the block, the next one that looks for the
+        cluster lets the component go on.
+        """
+        halted = self._process(component)
+        mark = self.layout.paused / component
+        me = os.getpid()
+        dirs.write_atomically(mark, json.dumps([me, process.birth(me)]))
+        try:
+            halted.signal(signal.SIGSTOP)
+            yield
+        finally:
+            halted.signal(signal.SIGCONT)
+            mark.unlink(missing_ok=True)
+
+    def restart(self, component: str, *, flags: tuple[str, ...] = ()) -> None:
+        """Kill a component (SIGKILL) and start it again; ready when this returns.
+
+        ``flags`` are added for this run of it: the next restart is without them, and
+        so is the one by which a later command mends the cluster if this one is killed
+        before it restarted the component without.
+        """
+        with boot.lock(self.name):
+            running = self.processes().get(component)
+            boot.note_flags(self.layout, component, flags)
+            if running is not None:
+                running.end(sweep=False)
+            boot.start_components(self.layout, owner(self.name), self.port, [component])
+            boot.wait_ready(self.layout, owner(self.name), timeout=60.0)
+
+    def compact(self) -> int:
+        """Compact etcd up to its present revision, physically; returns that revision."""
+        return etcd.compact(self.layout.socket)
+
+    def revision(self) -> int:
+        """The present revision of etcd, which is the newest resourceVersion."""
+        return etcd.revision(self.layout.socket)
+
+    def memory(self) -> dict[str, int]:
+        """Resident memory of each component, in bytes."""
+        import psutil
+
+        return {
+            name: psutil.Process(one.pid).memory_info().rss
+            for name, one in self.processes().items()
+        }
+
+
+def owner(name: str) -> str:
+    """What a cluster's processes are recorded as belonging to."""
+    return f"cluster/{name}"
+
+
+def layout(name: str) -> Layout:
+    return Layout(dirs.clusters() / name)
+
+
+def find(name: str) -> EmbeddedCluster | None:
+    """The cluster if there is one; a part of it that died or was left halted is mended first.
+
+    None where there is none, or where it cannot be mended.
+    """
+    found = _whole(name)
+    if found is not None or not layout(name).record.exists():
+        return found
+    with boot.lock(name):
+        if (found := _whole(name)) is not None:
+            return found  # whoever held the lock mended it
+        return _mend(name)
+
+
+def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) -> EmbeddedCluster:
+    """The running cluster, or a new one.
+
+    ``fresh`` ends a running one first. Raises
+    :class:`grader.cluster.errors.EnvironmentProblem` where none can be started.
+    """
+    if not fresh and (found := _whole(name)) is not None:
+        return found
+    tell = progress or (lambda sentence, done: None)
+    with boot.lock(name, tell):
+        if not fresh:
+            if (found := _whole(name) or _mend(name)) is not None:
+                return found
+        boot.clear(layout(name), owner(name))
+        boot.start(name, layout(name), owner(name), tell)
+        found = _whole(name)
+        if found is None:
+            raise ClusterLost(f"The cluster {name} died right after its start; see `phase4 logs`.")
+        return found
+
+
+def stop(name: str) -> bool:
+    """End the cluster and forget its state (its logs stay); False where there was none."""
+    if not layout(name).folder.exists() and not records.all(owner=owner(name)):
+        return False
+    with boot.lock(name):
+        return boot.clear(layout(name), owner(name))
+
+
+def _read(name: str) -> dict | None:
+    """The cluster's record, or None where there is none or its start was not finished."""
+    try:
+        data = json.loads(layout(name).record.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return data if data.get("format") == boot.FORMAT and data.get("ready") else None
+
+
+def _whole(name: str) -> EmbeddedCluster | None:
+    """The cluster, if every part of it is as it should be."""
+    data = _read(name)
+    if data is None:
+        return None
+    cluster = EmbeddedCluster(name, layout(name), data["port"], data["versions"])
+    running = cluster.processes()
+    if set(running) != set(pins.COMPONENTS):
+        return None
+    for component in _paused(cluster.layout):
+        if not _abandoned(cluster.layout.paused / component):
+            continue
+        return None
+    if any(boot.abandoned_flags(data, component) for component in pins.COMPONENTS):
+        return None
+    return cluster
+
+
+def _mend(name: str) -> EmbeddedCluster | None:
+    """Let go on what was left halted, start what died; None where that fails. Under the lock."""
+    data = _read(name)
+    if data is None:
+        return None
+    files = layout(name)
+    cluster = EmbeddedCluster(name, files, data["port"], data["versions"])
+    for component in _paused(files):
+        if _abandoned(files.paused / component):
+            if (halted := cluster.processes().get(component)) is not None:
+                halted.signal(signal.SIGCONT)
+            (files.paused / component).unlink(missing_ok=True)
+    for component in pins.COMPONENTS:
+        if boot.abandoned_flags(data, component):
+            boot.note_flags(files, component, ())
+            if (changed := cluster.processes().get(component)) is not None:
+                changed.end(sweep=False)
+    running = cluster.processes()
+    dead = [component for component in pins.COMPONENTS if component not in running]
+    try:
+        boot.start_components(files, owner(name), data["port"], dead)
+        boot.wait_ready(files, owner(name), timeout=30.0)
+    except ClusterLost:
+        return None
+    return _whole(name)
+
+
+def _paused(files: Layout) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(files.paused)]
+    except FileNotFoundError:
+        return []
+
+
+def _abandoned(mark: Path) -> bool:
+    """Whether the command that halted a component is gone."""
+    try:
+        pid, born = json.loads(mark.read_text())
+    except FileNotFoundError:
+        return False
+    except ValueError:
+        return True
+    return process.birth(pid) != born
+
+
+def now() -> float:
+    """The clock that audit events are stamped with, in seconds since the epoch."""
+    return time.time()
