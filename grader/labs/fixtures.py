@@ -7,12 +7,14 @@ that depends on it then ends with that verdict and that message.
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grader.labs.request import MARKER
 from grader.labs.submission import Submission
 from grader.verdict import NotGraded
 
@@ -62,6 +64,12 @@ def seed(grading: Request) -> int:
 def rng(seed: int) -> random.Random:
     """Random numbers for inputs that a submission cannot know beforehand, from the run's seed."""
     return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def live() -> bool:
+    """Whether the grader is asked to do by itself what the learner may do by hand (``--live``)."""
+    return os.environ.get("PHASE4_LIVE") == "1"
 
 
 @pytest.fixture(scope="session")
@@ -163,7 +171,13 @@ def run(cluster: Cluster, grading: Request, facts: dict[str, Any]) -> Iterator[R
     """
     from grader.runner import Runner
 
-    with Runner(cluster, grading.run_dir, seed=grading.seed, isolation=grading.isolation) as runner:
+    with Runner(
+        cluster,
+        grading.run_dir,
+        seed=grading.seed,
+        isolation=grading.isolation,
+        marker=f"{MARKER}={grading.marker}",
+    ) as runner:
         yield runner
         facts["rules"] = runner.rules
         facts["isolation"] = grading.isolation

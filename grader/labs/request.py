@@ -6,6 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+#: In the environment of every process that a run starts for a learner.
+MARKER = "PHASE4_GRADING"
+
 #: Seconds that one phase of a check (its fixtures, itself, its clean-up) may take.
 CHECK_SECONDS = 300.0
 
@@ -17,8 +20,8 @@ class Request:
     ``submission`` is the lab's folder as handed in, ``grader`` the grader's
     file, ``run_dir`` an existing folder for logs, wires and output. ``cluster``
     and ``backend`` are names (empty for the defaults); ``isolation`` is
-    ``none`` or ``bwrap``. ``marker`` is in the environment of every process
-    that the run starts, so that none of them can be lost.
+    ``none`` or ``bwrap``. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
+    process that the run starts, so that none of them can be lost.
     """
 
     submission: Path

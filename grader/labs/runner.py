@@ -23,14 +23,11 @@ from typing import Any
 
 from grader import course
 from grader.cluster import dirs
-from grader.labs.request import CHECK_SECONDS, Request
+from grader.labs.request import CHECK_SECONDS, MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
 from grader.verdict import Message, Verdict
 
 SESSION = Path(__file__).with_name("session.py")
-
-#: In the environment of every process that one run of a grader starts.
-MARKER = "PHASE4_GRADING"
 
 #: Seconds that starting and ending a session may take besides its checks.
 MARGIN_SECONDS = 120.0
@@ -49,6 +46,7 @@ def grade(
     progress: Callable[[str], None] | None = None,
     grader: Path | None = None,
     check_seconds: float = CHECK_SECONDS,
+    needs_cluster: bool | None = None,
 ) -> LabReport:
     """Grade what is in ``submission_dir`` (the lab's own folder) and return the report.
 
@@ -57,22 +55,29 @@ def grade(
     keeps the wires, the output and the grader's log. ``seed`` is drawn where
     none is given. ``progress`` gets a line to show whenever there is news.
     ``grader`` is another grader file than the lab's own (the project's tests).
-    ``check_seconds`` limits each phase of a check.
+    ``check_seconds`` limits each phase of a check. ``needs_cluster`` says whether
+    to have the cluster up before the session starts (the manifest says so
+    where it is None), so that starting it counts towards no check's time.
 
     Two runs for the same lab and folder wait for each other. Raises only for a
     caller's mistake (:class:`grader.course.CourseError`) and for what the
     machine lacks (:class:`grader.cluster.errors.EnvironmentProblem`).
     """
     tell = progress or (lambda line: None)
-    if isinstance(lab, course.Lab):
-        lab_id, path = lab.id, grader or lab.grader
-    elif grader is not None:
+    if isinstance(lab, str) and grader is None:
+        lab = course.load().lab(lab)
+    if isinstance(lab, str):
+        assert grader is not None
         lab_id, path = lab, grader
     else:
-        found = course.load().lab(lab)
-        lab_id, path = found.id, found.grader
+        lab_id, path = lab.id, grader or lab.grader
+        needs_cluster = "cluster" in lab.needs if needs_cluster is None else needs_cluster
     declared = course.checks_in(path)
     submission_dir = Path(submission_dir).absolute()
+    if needs_cluster and submission_dir.is_dir():
+        from grader import cluster as clusters
+
+        clusters.ensure(cluster or None, backend=backend or None, progress=tell)
     run_dir = dirs.made(Path(run_dir).absolute())
     with _alone(lab_id, submission_dir, tell):
         started = time.time()
@@ -141,7 +146,6 @@ def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
         old.unlink(missing_ok=True)
     read_end, write_end = os.pipe()
     request = Request(**{**request.__dict__, "progress_fd": write_end})
-    environment = {**os.environ, MARKER: request.marker}
     limit = MARGIN_SECONDS + 3 * checks * request.check_seconds
     try:
         with (request.run_dir / "grader.out").open("wb") as output:
@@ -151,7 +155,6 @@ def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=request.run_dir,
-                env=environment,
                 pass_fds=[write_end],
             )
     except BaseException:

@@ -155,9 +155,8 @@ class Program:
                 diagnosis="build-hangs",
                 evidence=lines,
             )
-        if code != 0 and any(
-            re.search(r"requires go >= |toolchain not available", l) for l in lines
-        ):
+        too_old = re.compile(r"requires go >= |toolchain not available")
+        if code != 0 and any(too_old.search(line) for line in lines):
             raise NotGraded(
                 expected,
                 "The Go on this machine is older than the module asks for.",
