@@ -38,7 +38,7 @@ log = logging.getLogger("webapp_operator.election")
 
 NAMESPACE = "phase4-system"
 NAME = "webapp-operator"
-LEASES = Resource("leases", "coordination.k8s.io", "v1", NAMESPACE)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", NAMESPACE)
 #: Between tries to acquire, so that waiting replicas do not march in step.
 JITTER = 1.2
 #: What a released lease says: whoever comes may have it at once.

@@ -23,9 +23,9 @@ FINALIZER = f"{GROUP}/dns-record"
 DNS_NAMESPACE = "dns"
 RECORD_PREFIX = "record-"
 
-WEBAPPS = Resource("webapps", GROUP, VERSION)
-PODS = Resource("pods")
-RECORDS = Resource("configmaps", namespace=DNS_NAMESPACE)
+WEBAPPS = Resource(GROUP, VERSION, "webapps")
+PODS = Resource("", "v1", "pods")
+RECORDS = Resource("", "v1", "configmaps", DNS_NAMESPACE)
 
 
 def name_of(obj: Object) -> str:
