@@ -85,6 +85,12 @@ def main() -> NoReturn:
     """Run the command line on ``sys.argv``; exits as ``grader.cli.exit_codes`` says."""
     if sys.argv[1:] == ["--version"]:
         _version(True)
+    if "_PHASE4_COMPLETE" in os.environ:
+        # Typer does this by itself only along with an --install-completion, which
+        # would write into a person's shell files.
+        from typer.completion import completion_init
+
+        completion_init()
     command = typer.main.get_command(build(_command_of(sys.argv[1:])))
     try:
         command(prog_name="phase4")

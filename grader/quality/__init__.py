@@ -1,0 +1,1 @@
+"""The project's own checks, as ``phase4 test`` and CI run them."""
