@@ -31,6 +31,8 @@ from grader.evidence.digest import digest
 FOLDER = Path(__file__).parent / "index"
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+#: From so many lines on, a statement is too long for any of its lines to stand for it.
+_LONG = 8
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -83,8 +85,12 @@ class PinnedFile:
         return any(first <= line <= last for first, last in self.comments)
 
     def statement(self, line: int) -> tuple[int, int]:
-        """The first and last line of the simple statement that the line belongs to."""
-        return next(((a, b) for a, b in self.statements if a <= line <= b), (line, line))
+        """The first and last line of the simple statement that the line belongs to.
+
+        Of a statement that runs on (a literal of twenty lines), the line stands for itself.
+        """
+        fitting = (s for s in self.statements if s[0] <= line <= s[1] and s[1] - s[0] < _LONG)
+        return next(fitting, (line, line))
 
     @classmethod
     def from_json(cls, path: str, data: dict) -> PinnedFile:

@@ -1,0 +1,196 @@
+"""Every citation in the course, and what becomes of it when a pin changes: ``phase4 dev pins``.
+
+The course cites upstream in Markdown (docs, hints, reference answers), in
+graders (``places.line("module@version/path:line", "quote")``), and in comments
+of its code (``module@version/path:line`` with no quote: what the line says at
+the present pin stands for it).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.evidence import citations, indexing, sources
+from grader.evidence.citations import Citation, Finding
+from grader.evidence.pinned import Index, PinnedFile, PinnedModule
+
+#: Folders and files of the course that may cite, from the root.
+CITING = (
+    "docs",
+    "solutions",
+    "exercises",
+    "grader",
+    "foo_controller",
+    "operator_handwired",
+    "operator_framework",
+    "capstone",
+    "oracle",
+    "README.md",
+    "CONTRIBUTING.md",
+)
+#: Wrong on purpose, or about citations themselves.
+PASSED_OVER = ("grader/mistakes", "grader/evidence")
+
+_IN_TEXT = re.compile(
+    r"(?<![\w/@.-])[A-Za-z0-9][\w.\-]*(?:/[\w.\-]+)*@[\w.+\-]+/[\w./\-]*\w\.\w+:\d+(?![\d\-])"
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A citation and where in the course it stands (``file`` from the root, 1-based line)."""
+
+    citation: Citation
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A citation that does not hold at the new pin: ``finding`` says how, and where it went."""
+
+    use: Use
+    finding: Finding
+
+    @property
+    def verdict(self) -> str:
+        """``moved`` where the same text is on another line of the same file, else ``died``."""
+        return "moved" if self.finding.moved_to else "died"
+
+    def to_json(self) -> dict:
+        return {
+            "file": self.use.file,
+            "line": self.use.line,
+            "citation": self.use.citation.place,
+            "quote": self.use.citation.quote,
+            "verdict": self.verdict,
+            "to": list(self.finding.moved_to),
+            "why": self.finding.seen,
+        }
+
+
+def uses(root: Path) -> list[Use]:
+    """Every upstream citation in the course, in order of files and lines."""
+    found: list[Use] = []
+    for file in _files(root):
+        try:
+            text = file.read_text()
+        except (UnicodeDecodeError, OSError):
+            continue
+        name = file.relative_to(root).as_posix()
+        in_file = _of_python(text) if file.suffix == ".py" else []
+        if file.suffix == ".md":
+            in_file = [(c, c.at) for c in citations.find(text) if c.module]
+        known = {(c.place, line) for c, line in in_file}
+        in_file += [(c, line) for c, line in _bare(text) if (c.place, line) not in known]
+        found += [Use(c, name, line) for c, line in sorted(in_file, key=lambda pair: pair[1])]
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for each in CITING:
+        top = root / each
+        paths = sorted(top.rglob("*")) if top.is_dir() else [top]
+        for path in paths:
+            name = path.relative_to(root).as_posix()
+            if (
+                path.suffix in (".md", ".py", ".go", ".mmd", ".toml", ".yaml")
+                and path.is_file()
+                and not name.startswith(PASSED_OVER)
+            ):
+                yield path
+
+
+def _of_python(text: str) -> list[tuple[Citation, int]]:
+    """Calls whose first two arguments are a place and its quote."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or len(node.args) < 2:
+            continue
+        place, quote = (
+            a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None
+            for a in node.args[:2]
+        )
+        cited = citations.parse_place(place) if place and quote else None
+        if cited and cited.module:
+            found.append((replace(cited, quote=quote, at=node.args[0].lineno), node.args[0].lineno))
+    return found
+
+
+def _bare(text: str) -> Iterator[tuple[Citation, int]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        for match in _IN_TEXT.finditer(line):
+            cited = citations.parse_place(match[0])
+            if cited and cited.module:
+                yield replace(cited, at=number), number
+
+
+def broken(found: Iterable[Use], index: Index) -> list[Change]:
+    """The citations that do not hold at the present pins; one with no quote holds if its line exists."""
+    changes = []
+    for use in found:
+        finding = citations.check(use.citation, index, comments_count=True)
+        if finding.kind not in ("exact", "no-quote", "no-substance"):
+            changes.append(Change(use, finding))
+    return changes
+
+
+def moved(found: Iterable[Use], index: Index, to: Iterable[PinnedModule]) -> list[Change]:
+    """What moves or dies among the citations that hold now, when modules change to those in ``to``."""
+    changes = []
+    for new in to:
+        old = index.module(new.module)
+        for use in found:
+            cited = use.citation
+            if old is None or cited.module != new.module or not old.is_version(cited.version):
+                continue
+            before = old.files.get(cited.path)
+            digest = before.at(cited.line) if before else None
+            if digest is None:
+                continue
+            finding = _after(cited, digest, new.files.get(cited.path), new)
+            if not finding.exact:
+                changes.append(Change(use, finding))
+    return changes
+
+
+def _after(cited: Citation, digest: str, file: PinnedFile | None, module: PinnedModule) -> Finding:
+    place = f"{module.module}@{module.shown_version}"
+    if file is None:
+        return Finding("no-such-file", cited, f"{place} has no {cited.path}.")
+    if file.at(cited.line) == digest:
+        return Finding("exact", cited, "It says the same there.")
+    again = tuple(n for n, each in enumerate(file.lines, 1) if each == digest)
+    if again:
+        nearest = sorted(again, key=lambda n: abs(n - cited.line))
+        listed = ", ".join(map(str, nearest[:4]))
+        return Finding("moved", cited, f"It is on line {listed} there.", moved_to=tuple(nearest))
+    return Finding("misquoted", cited, f"No line of {cited.path} says it there.")
+
+
+def at_version(module: str, version: str, paths: Iterable[str]) -> PinnedModule:
+    """The module at another version, indexed in memory for the cited paths that it still has.
+
+    Raises :class:`grader.evidence.sources.SourceError` where it cannot be had.
+    """
+    source = sources.load().get(module)
+    if source is None:
+        raise sources.SourceError(f"{module} is not in {sources.LIST.name}: nothing cites it.")
+    if source.origin != "go":
+        raise sources.SourceError(
+            f"{module} is no Go module, so its other versions are not served."
+        )
+    there = source.at(version)
+    folder = there.fetch()
+    present = tuple(sorted(path for path in set(paths) if (folder / path).is_file()))
+    if not present:
+        return PinnedModule(module, version, {})
+    return PinnedModule.from_json(indexing.make(replace(there, files=present)))

@@ -1,0 +1,3 @@
+module phase4/symbols
+
+go 1.24
