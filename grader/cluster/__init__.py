@@ -39,8 +39,8 @@ def ensure(
 ) -> Cluster:
     """The running cluster ``name``, or a new one; a part of it that died is mended first.
 
-    ``fresh`` replaces a running one. ``progress`` is called with a sentence and how
-    much is done (0..1, or None). Raises
+    ``fresh`` replaces a running one. ``progress`` is called with a sentence that says
+    what is being done. Raises
     :class:`grader.cluster.errors.EnvironmentProblem` where there can be none.
     """
     return _backend(backend).ensure(_checked(name), progress, fresh=fresh)
@@ -54,6 +54,11 @@ def find(name: str | None = None, *, backend: str | None = None) -> Cluster | No
 def stop(name: str | None = None, *, backend: str | None = None) -> bool:
     """End the cluster ``name`` and forget its state; False where there was none."""
     return _backend(backend).stop(_checked(name))
+
+
+def names(*, backend: str | None = None) -> list[str]:
+    """The clusters of a backend of which there is a record, running or not."""
+    return _backend(backend).names()
 
 
 def _checked(name: str | None) -> str:

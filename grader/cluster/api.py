@@ -10,7 +10,8 @@ import json
 import math
 import os
 import time
-from typing import Any, Callable, Iterator, Literal, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 import urllib3

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Callable, Iterable
 
 from grader.cluster import dirs, pins
 
-#: Called with a sentence and how much of it is done (0..1, None where that is not known).
-Progress = Callable[[str, float | None], None]
+#: Called with a sentence that says what is being done, and how far it is where that is known.
+Progress = Callable[[str], None]
 
 
 def cached(name: str) -> Path:

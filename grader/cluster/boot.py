@@ -8,11 +8,11 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
 
-from grader.cluster import binaries, dirs, pins, process, template
+from grader.cluster import binaries, dirs, etcd, pins, process, template
 from grader.cluster.api import Api, ApiError
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, MANIFESTS, Layout, arguments
@@ -44,7 +44,7 @@ def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
             guard.acquire(timeout=0)
         except filelock.Timeout:
             if progress is not None:
-                progress(f"another command is busy with the cluster {name}; waiting for it", None)
+                progress(f"another command is busy with the cluster {name}; waiting for it")
             guard.acquire()
     try:
         yield
@@ -58,7 +58,7 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     When it raises, or is interrupted, whatever was started has ended.
     """
     binaries.ensure(pins.COMPONENTS, progress)
-    progress("starting the control plane", None)
+    progress("starting the control plane")
     try:
         for attempt in range(1, _PORTS_TRIED + 1):
             tokens = files.prepare()
@@ -137,9 +137,11 @@ def start_components(
 
 
 def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
-    """Wait until the API server of a running cluster says that it is ready."""
+    """Wait until etcd and the API server of a running cluster answer."""
     running = {one.name: one for one in records.live(owner=owner)}
     with Api(files.kubeconfig, user_agent="phase4-up") as api:
+        # The API server remembers for a while that its etcd was well.
+        _until(lambda: _etcd_answers(files), running, files, "etcd to answer", timeout)
         _until(lambda: _ready(api), running, files, "the API server to be ready", timeout)
 
 
@@ -257,6 +259,13 @@ def _ready(api: Api) -> bool:
     try:
         return api.raw("GET", "/readyz", timeout=5.0) == "ok"
     except (ApiError, ClusterLost):
+        return False
+
+
+def _etcd_answers(files: Layout) -> bool:
+    try:
+        return etcd.revision(files.socket) > 0
+    except ClusterLost:
         return False
 
 

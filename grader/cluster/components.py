@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import base64
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping
 
 from grader.cluster import credentials, dirs
 
 MANIFESTS = Path(__file__).parent / "manifests"
 
-#: What each component is to the API server: user, groups.
+#: What each component is to the API server: user, group. Members of system:masters are
+#: let in before the API server has read its roles, so nobody backs off at the start.
+#: The controllers go by their own service accounts, with the roles that those have.
 IDENTITIES = {
     "admin": ("phase4-admin", "system:masters"),
-    "kube-controller-manager": ("system:kube-controller-manager", ""),
-    "kube-scheduler": ("system:kube-scheduler", ""),
-    # A kubelet for any node: there is no narrower role for that.
+    "kube-controller-manager": ("system:kube-controller-manager", "system:masters"),
+    "kube-scheduler": ("system:kube-scheduler", "system:masters"),
     "kwok": ("system:kwok", "system:masters"),
 }
 
@@ -117,8 +118,8 @@ class Layout:
         dirs.write_atomically(self.pki / "sa.key", _ec_key(), mode=0o600)
         tokens = {identity: secrets.token_urlsafe(32) for identity in IDENTITIES}
         rows = [
-            f'{tokens[identity]},{user},{user},"{groups}"\n'
-            for identity, (user, groups) in IDENTITIES.items()
+            f"{tokens[identity]},{user},{user},{group}\n"
+            for identity, (user, group) in IDENTITIES.items()
         ]
         dirs.write_atomically(self.pki / "tokens.csv", "".join(rows), mode=0o600)
         return tokens

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
+from typing import Any
 
 from grader.cluster import audit, boot, dirs, etcd, pins, process
 from grader.cluster.binaries import Progress
@@ -99,14 +99,21 @@ class EmbeddedCluster:
         """The present revision of etcd, which is the newest resourceVersion."""
         return etcd.revision(self.layout.socket)
 
-    def memory(self) -> dict[str, int]:
-        """Resident memory of each component, in bytes."""
+    def parts(self) -> list[dict[str, Any]]:
+        """What runs: name, version, pid, resident memory (bytes) and extra flags of each component."""
         import psutil
 
-        return {
-            name: psutil.Process(one.pid).memory_info().rss
-            for name, one in self.processes().items()
-        }
+        noted = json.loads(self.layout.record.read_text()).get("flags", {})
+        return [
+            {
+                "name": name,
+                "version": self.versions[name],
+                "pid": one.pid,
+                "memory": psutil.Process(one.pid).memory_info().rss,
+                "flags": noted.get(name, {}).get("flags", []),
+            }
+            for name, one in sorted(self.processes().items())
+        ]
 
 
 def owner(name: str) -> str:
@@ -140,7 +147,7 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
     """
     if not fresh and (found := _whole(name)) is not None:
         return found
-    tell = progress or (lambda sentence, done: None)
+    tell = progress or (lambda sentence: None)
     with boot.lock(name, tell):
         if not fresh:
             if (found := _whole(name) or _mend(name)) is not None:
@@ -159,6 +166,11 @@ def stop(name: str) -> bool:
         return False
     with boot.lock(name):
         return boot.clear(layout(name), owner(name))
+
+
+def names() -> list[str]:
+    """The clusters of which there is a record, running or not."""
+    return sorted(path.parent.name for path in dirs.clusters().glob("*/cluster.json"))
 
 
 def _read(name: str) -> dict | None:
@@ -231,8 +243,3 @@ def _abandoned(mark: Path) -> bool:
     except ValueError:
         return True
     return process.birth(pid) != born
-
-
-def now() -> float:
-    """The clock that audit events are stamped with, in seconds since the epoch."""
-    return time.time()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import ContextManager, Iterator, Protocol
+from typing import Protocol
 
 
-class Capability(str, enum.Enum):
+class Capability(enum.StrEnum):
     """What some backends can do and others cannot.
 
     A lab that needs one that the backend lacks is NOT GRADED, never FAIL.
@@ -37,7 +39,7 @@ class Cluster(Protocol):
     def audit(self, since: float) -> Iterator[dict]:
         """Audit events (audit.k8s.io/v1) whose request was received at or after ``since`` (epoch seconds)."""
 
-    def pause(self, component: str) -> ContextManager[None]:
+    def pause(self, component: str) -> AbstractContextManager[None]:
         """SIGSTOP a component (``kube-apiserver``, ``etcd``, ...) for the length of the block."""
 
     def restart(self, component: str, *, flags: tuple[str, ...] = ()) -> None:

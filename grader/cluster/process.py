@@ -26,9 +26,10 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Iterable, Mapping, Sequence
+from typing import IO
 
 from grader.cluster import dirs
 
@@ -95,7 +96,7 @@ def wait_gone(processes: Iterable[tuple[int, str]], timeout: float) -> bool:
     descriptors: dict[int, int] = {}
     try:
         if hasattr(os, "pidfd_open"):
-            for pid, born in waiting:
+            for pid, _ in waiting:
                 try:
                     descriptors[pid] = os.pidfd_open(pid)
                 except OSError:
