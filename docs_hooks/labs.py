@@ -45,7 +45,9 @@ def _head(lab: course.Lab) -> str:
     rows = [("In short", lab.data["summary"])]
     questions = [r for r in course.load().data["reading"] if r["id"] in lab.data["reading"]]
     for item in questions:
-        rows.append(("Answers", f"{item['question']} ([{_plain(item['what'])}]({_reading(lab, item)}))"))
+        rows.append(
+            ("Answers", f"{item['question']} ([{_plain(item['what'])}]({_reading(lab, item)}))")
+        )
     checks = course.checks(lab)
     if checks:
         total = sum(check.points for check in checks)
@@ -53,12 +55,14 @@ def _head(lab: course.Lab) -> str:
     rows.append(("Evidence", "; ".join(f"*{kind}*, {EVIDENCE[kind]}" for kind in lab.evidence)))
     if lab.tracks:
         rows.append(("Tracks", " or ".join(track.capitalize() for track in lab.tracks)))
-    rows.append(("Needs", "a running cluster (`phase4 up`)" if lab.needs else "an editor; no cluster"))
+    rows.append(
+        ("Needs", "a running cluster (`phase4 up`)" if lab.needs else "an editor; no cluster")
+    )
     if lab.drill:
         rows.append(("Drill", f"[{lab.drill}](../drills/{lab.drill}.md), the same by hand"))
     if lab.gate:
         rows.append(("Gate", f"[condition {lab.gate[0]}](../gate.md#condition-{lab.gate[0]})"))
-    facts = "\n".join(f"<dt>{name}</dt><dd markdown=\"span\">{text}</dd>" for name, text in rows)
+    facts = "\n".join(f'<dt>{name}</dt><dd markdown="span">{text}</dd>' for name, text in rows)
     return (
         f'<div class="p4-verdict" data-lab="{lab.id}" markdown>\n\n'
         + (

@@ -13,7 +13,10 @@ from grader import course
 LINKS = Path(__file__).with_name("external_links.toml")
 
 GROUPS = {
-    "live": ("Live, against a running cluster", "Seen at a real API server, by the wire and the audit log."),
+    "live": (
+        "Live, against a running cluster",
+        "Seen at a real API server, by the wire and the audit log.",
+    ),
     "build": ("Build artifacts", "Programs of yours that exist and do their job."),
     "written": ("Written artifacts", "What each module leaves you with on paper."),
     "claim": ("Falsifiable claims", "Written first, then checked against the source."),
@@ -76,7 +79,7 @@ def module(module_id: str) -> str:
         out += [
             f"### {item['what'].split(':')[0]} {{ #reading-{item['id']} }}",
             "",
-            f"<p class=\"p4-source\" markdown>Item {item['item']} · [`{item['source']}`]({item['url']})</p>",
+            f'<p class="p4-source" markdown>Item {item["item"]} · [`{item["source"]}`]({item["url"]})</p>',
             "",
             f"**{item['question']}**",
             "",
@@ -195,7 +198,9 @@ def links() -> str:
         "|---|---|---|---|",
     ]
     for link in data["link"]:
-        out.append(f"| <{link['url']}> | {link['what']} | {link['date']} | {data['how'][link['how']]} |")
+        out.append(
+            f"| <{link['url']}> | {link['what']} | {link['date']} | {data['how'][link['how']]} |"
+        )
     return "\n".join(out)
 
 

@@ -166,7 +166,13 @@ def _module(title: str, path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     dotted = "grader." + ".".join(path.relative_to(GRADER).with_suffix("").parts)
     anchor = dotted.replace(".", "-")
-    out = [f"## {title} {{ #{anchor} }}", "", f"`{dotted}`", "", _docstring(ast.get_docstring(tree))]
+    out = [
+        f"## {title} {{ #{anchor} }}",
+        "",
+        f"`{dotted}`",
+        "",
+        _docstring(ast.get_docstring(tree)),
+    ]
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and _public(node):
             out += ["", f"### class {node.name} {{ #{anchor}-{node.name} }}", ""]

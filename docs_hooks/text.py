@@ -21,5 +21,3 @@ def code_and(items: Iterable[object]) -> str:
     """«1», «1 and 2», «1, 2 and 3»."""
     words = [str(item) for item in items]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-

@@ -1,0 +1,282 @@
+// The learner's verdicts on the page, where the site is served by `phase4`.
+//
+// The server says so in the page's head; from a file or another server the pages
+// stay as they were built and explain how to get this. What a learner or a program
+// wrote is only ever put in as text, never as HTML.
+(function () {
+  "use strict";
+
+  const SIGN = { PASS: "✓", FAIL: "✗", "NOT GRADED": "–", UNKNOWN: "?", "not checked": "·", "not built": "·" };
+  const GROUPS = { live: "Live", build: "Build", written: "Written", claim: "Claims" };
+  const ROOT = new URL(document.querySelector("link[rel=icon]").href.replace(/assets\/favicon\.svg$/, ""));
+
+  function el(name, attributes, ...children) {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) {
+      if (value === undefined || value === null || value === false) continue;
+      node.setAttribute(key, value === true ? "" : value);
+    }
+    node.append(...children.filter((child) => child !== null && child !== undefined));
+    return node;
+  }
+
+  /** A sentence of ours: `code` becomes code, everything else stays text. */
+  function prose(text) {
+    const out = document.createDocumentFragment();
+    text.split(/(`[^`]+`)/).forEach((part, index) => {
+      out.append(index % 2 ? el("code", {}, part.slice(1, -1)) : part);
+    });
+    return out;
+  }
+
+  function badge(standing, brief) {
+    const known = SIGN[standing] !== undefined ? standing : "UNKNOWN";
+    const shown = known === "not checked" || known === "not built" ? "NOT RUN" : known;
+    const node = el("span", { class: "p4-badge", "data-v": shown });
+    if (brief) {
+      node.append(SIGN[known]);
+      node.setAttribute("role", "img");
+      node.setAttribute("aria-label", standing);
+      node.title = standing;
+    } else node.append(SIGN[known] + " " + standing);
+    return node;
+  }
+
+  function page(lab, info) { return new URL(info.module + "/" + lab + ".html", ROOT).href; }
+  function when(seconds) { return new Date(seconds * 1000).toLocaleString(); }
+
+  async function json(path) {
+    const answer = await fetch("/-/phase4/" + path, { headers: { Accept: "application/json" } });
+    return answer.ok ? answer.json() : null;
+  }
+
+  // ------------------------------------------------------------ every page
+
+  function dots(state) {
+    for (const dot of document.querySelectorAll(".p4-dot")) {
+      const info = state.labs[dot.dataset.lab];
+      if (info && info.built) dot.replaceChildren(badge(info.standing, true));
+    }
+  }
+
+  function next(state) {
+    const place = document.querySelector('.p4-live[data-what="next"]');
+    if (!place) return;
+    if (state.problem) { place.replaceChildren(el("p", {}, prose(state.problem))); return; }
+    const lab = state.next && state.labs[state.next];
+    place.replaceChildren(el("p", {},
+      state.passed + " of " + state.total + " labs passed. ",
+      lab ? "Next: " : "Every lab that this version can grade is passed. ",
+      lab ? el("a", { href: page(state.next, lab) }, state.next + " " + lab.title)
+        : el("a", { href: new URL("gate.html", ROOT).href }, "See the gate")));
+  }
+
+  // ------------------------------------------------------------- lab pages
+
+  let shownAt = {};
+
+  async function lab(state) {
+    const place = document.querySelector(".p4-verdict[data-lab]");
+    if (!place) return;
+    const id = place.dataset.lab;
+    const info = state.labs[id];
+    if (!info || !info.built) return;
+    if (!place.dataset.told) place.dataset.told = place.textContent.trim();
+    const busy = state.running.includes(id);
+    const head = el("p", { role: "status", class: busy ? "p4-running" : null });
+    if (busy) head.append("Being checked now");
+    else if (state.problem) head.append(prose(state.problem));
+    else if (info.checked === null) head.append("Not checked yet. ", el("code", {}, "phase4 check " + id + " --watch"), " shows the verdict here at every save.");
+    else head.append(badge(info.standing), " ", info.earned + " of " + info.points + " points, " + when(info.checked));
+    if (busy && info.checked !== null) head.append(". Before: ", badge(info.standing));
+    place.dataset.v = info.standing;
+
+    if (shownAt[id] === info.checked && place.querySelector(".p4-messages")) {
+      place.replaceChild(head, place.firstChild);
+      return;
+    }
+    shownAt[id] = info.checked;
+    const report = info.checked === null ? null : await json("report/" + encodeURIComponent(id));
+    const messages = el("div", { class: "p4-messages" });
+    if (report) {
+      marks(report);
+      for (const group of byMessage(report.checks)) messages.append(message(group));
+      const seen = observations(report);
+      if (seen) messages.append(seen);
+    }
+    place.replaceChildren(head, messages);
+    answer(id, info);
+  }
+
+  function marks(report) {
+    const results = Object.fromEntries(report.checks.map((check) => [check.id, check]));
+    for (const row of document.querySelectorAll(".p4-check")) {
+      const result = results[row.dataset.check];
+      row.querySelectorAll(".p4-badge").forEach((old) => old.remove());
+      if (result) row.prepend(badge(result.verdict));
+    }
+  }
+
+  function byMessage(checks) {
+    const groups = new Map();
+    for (const check of checks) {
+      if (!check.message || check.verdict === "PASS") continue;
+      const key = check.verdict + JSON.stringify(check.message);
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(check);
+    }
+    return groups.values();
+  }
+
+  function message(group) {
+    const told = group[0].message;
+    const list = el("dl", {});
+    const row = (name, text) => { if (text) list.append(el("dt", {}, name), el("dd", {}, prose(text))); };
+    row("expected", told.expected);
+    row("seen", told.seen);
+    if (told.evidence && told.evidence.length) {
+      list.append(el("dt", {}, ""), el("dd", {}, el("pre", {}, el("code", { tabindex: "0" }, told.evidence.join("\n")))));
+    }
+    row("why", told.why);
+    row("next", told.next);
+    if (told.diagnosis) list.append(el("dt", {}, "known as"), el("dd", {}, el("code", {}, told.diagnosis)));
+    return el("section", { class: "p4-message", "aria-label": group.map((check) => check.id).join(", ") },
+      badge(group[0].verdict), " ",
+      group.length > 1 ? group.map((check) => check.id).join(", ") + " all say the same" : prose(group[0].title),
+      list);
+  }
+
+  function observations(report) {
+    if (!report.observations.length) return null;
+    const box = el("details", { class: "p4-obs" }, el("summary", {}, "What was measured"));
+    const table = el("table", {});
+    for (const seen of report.observations) {
+      const value = seen.value;
+      if (value && typeof value === "object" && typeof value.svg === "string") {
+        // As an image: a picture in a report runs no script and loads nothing.
+        box.append(el("p", {}, el("img", { src: "data:image/svg+xml;utf8," + encodeURIComponent(value.svg), alt: value.alt || seen.name })));
+      } else if (value && typeof value === "object" && "predicted" in value) {
+        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", {}, "predicted " + show(value.predicted)), el("td", {}, "measured " + show(value.measured))));
+      } else {
+        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", { colspan: 2 }, show(value))));
+      }
+    }
+    if (table.rows.length) box.append(el("div", { class: "p4-table", tabindex: "0", role: "group", "aria-label": "What was measured" }, table));
+    return box;
+  }
+
+  function show(value) { return typeof value === "string" ? value : JSON.stringify(value); }
+
+  async function answer(id, info) {
+    const place = document.querySelector('.p4-answer[data-lab="' + id + '"]');
+    if (!place || place.dataset.open) return;
+    if (info.standing !== "PASS" && info.checked === null) return;
+    const got = await json("answer/" + encodeURIComponent(id));
+    if (!got) return;
+    place.dataset.open = "yes";
+    place.replaceChildren();
+    if (got.notes) {
+      for (const part of got.notes.split(/\n\s*\n/)) {
+        const item = part.match(/^[-*] /);
+        place.append(item ? el("ul", {}, ...part.split(/\n(?=[-*] )/).map((line) => el("li", {}, prose(line.replace(/^[-*] /, "").replace(/\n\s*/g, " "))))) : el("p", {}, prose(part.replace(/^#+ /, "").replace(/\n/g, " "))));
+      }
+    }
+    for (const file of got.files) {
+      place.append(el("details", {}, el("summary", {}, file.name), el("pre", {}, el("code", { tabindex: "0" }, file.text))));
+    }
+    if (!got.files.length && !got.notes) place.append(el("p", {}, "This lab has no reference answer in this version."));
+  }
+
+  // --------------------------------------------- progress, gate, checklist
+
+  function progress(state) {
+    const place = document.querySelector('.p4-live[data-what="progress"]');
+    if (!place) return;
+    const out = [];
+    if (state.problem) out.push(el("p", {}, prose(state.problem)));
+    for (const sentence of state.damaged) out.push(el("p", {}, prose(sentence)));
+    const share = state.total ? Math.round((100 * state.passed) / state.total) : 0;
+    const bar = el("div", { class: "p4-bar", role: "progressbar", "aria-label": "Labs passed", "aria-valuenow": state.passed, "aria-valuemin": 0, "aria-valuemax": state.total }, el("i", {}));
+    bar.firstChild.style.width = share + "%";
+    out.push(el("p", { role: "status" }, state.passed + " of " + state.total + " labs passed, " + state.earned + " of " + state.points + " points."), bar);
+    const body = el("tbody", {});
+    let later = 0;
+    for (const [id, info] of Object.entries(state.labs)) {
+      if (!info.built) { later += 1; continue; }
+      body.append(el("tr", {},
+        el("td", {}, badge(info.standing)),
+        el("td", {}, el("a", { href: page(id, info) }, id + " " + info.title), state.running.includes(id) ? el("span", { class: "p4-running" }, " being checked") : null),
+        el("td", {}, info.earned + "/" + info.points),
+        el("td", {}, info.checked === null ? "" : when(info.checked))));
+    }
+    const head = el("thead", {}, el("tr", {}, ...["Verdict", "Lab", "Points", "Checked"].map((name) => el("th", { scope: "col" }, name))));
+    out.push(el("div", { class: "p4-table", tabindex: "0", role: "group", "aria-label": "Labs" }, el("table", {}, head, body)));
+    if (later) out.push(el("p", {}, later + " more labs are not built yet."));
+    place.replaceChildren(...out);
+  }
+
+  function gate(state) {
+    const place = document.querySelector('.p4-live[data-what="gate"]');
+    if (!place) return;
+    const met = state.gate.filter((one) => one.met).length;
+    place.replaceChildren(el("p", { role: "status" }, met === state.gate.length
+      ? "All three conditions are met: the gate is open."
+      : met + " of " + state.gate.length + " conditions met: the gate is closed."));
+    for (const condition of state.gate) {
+      const box = document.querySelector('.p4-gate[data-condition="' + condition.number + '"]');
+      if (!box) continue;
+      const out = [el("p", {}, badge(condition.met ? "PASS" : "not checked"), condition.met ? " Met." : " Not met yet. Still missing:")];
+      for (const [group, lacks] of Object.entries(condition.missing)) {
+        out.push(el("p", {}, el("strong", {}, GROUPS[group])), el("ul", {}, ...lacks.map((one) => el("li", {}, one.lab + ": ", prose(one.what)))));
+      }
+      box.replaceChildren(...out);
+    }
+  }
+
+  function checklist(state) {
+    for (const line of document.querySelectorAll(".p4-line")) {
+      const labs = line.dataset.labs.split(" ").map((id) => state.labs[id]);
+      const done = labs.filter((info) => info && info.standing === "PASS").length;
+      line.replaceChildren(badge(done === labs.length ? "PASS" : "not checked", true), " ");
+      line.firstChild.title = done + " of " + labs.length + " labs passed";
+      line.firstChild.setAttribute("aria-label", line.firstChild.title);
+    }
+    const place = document.querySelector('.p4-live[data-what="checklist"]');
+    if (place) {
+      const lines = [...document.querySelectorAll(".p4-line")];
+      const ticked = lines.filter((line) => line.querySelector('[data-v="PASS"]')).length;
+      place.replaceChildren(el("p", { role: "status" }, ticked + " of " + lines.length + " lines ticked by your labs."));
+    }
+  }
+
+  function render(state) {
+    dots(state);
+    next(state);
+    progress(state);
+    gate(state);
+    checklist(state);
+    lab(state);
+  }
+
+  function follow() {
+    const stream = new EventSource("/-/phase4/events");
+    stream.addEventListener("state", (event) => render(JSON.parse(event.data)));
+    // The browser comes back by itself when the server was restarted. A page that
+    // is left does not keep the connection.
+    window.addEventListener("pagehide", () => stream.close());
+    window.addEventListener("pageshow", (event) => { if (event.persisted) follow(); }, { once: true });
+  }
+
+  // ------------------------------------------- what the theme leaves undone
+
+  function reachable() {
+    // What scrolls sideways must be reachable without a mouse.
+    for (const code of document.querySelectorAll(".md-typeset pre > code")) {
+      if (code.scrollWidth > code.clientWidth && !code.hasAttribute("tabindex")) code.tabIndex = 0;
+    }
+  }
+
+  reachable();
+  window.addEventListener("resize", reachable);
+  if (document.querySelector('meta[name="phase4-live"]')) follow();
+})();

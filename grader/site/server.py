@@ -1,18 +1,25 @@
-"""The site's server: one small process, loopback only, nothing but files.
+"""The site's server: one small process, loopback only: the pages, and the learner's reports.
 
 It listens on 127.0.0.1 alone, answers GET and HEAD alone, and only to a Host that
 is this machine by name: a page on the web whose name was pointed at 127.0.0.1 gets
-nothing. It starts nothing and writes nothing but the file that says its port.
+nothing, nor does a request that a page of another origin makes. It starts nothing
+and writes nothing but the file that says its port.
+
+A page that it sends says in its head that it is served live; the page's script then
+asks :mod:`grader.site.live` for the learner's verdicts. From any other server, or
+from a file, the same page explains how to get them.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import http.server
 import json
 import os
 import socket
 import sys
+import threading
 import time
 import urllib.parse
 from http import HTTPStatus
@@ -26,6 +33,25 @@ from grader.site.build import SITE
 KIND = "site"
 FIRST_PORT = 8440
 PORTS = 60
+
+#: What is sent as text, squeezed on the way.
+TEXTS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".xml": "application/xml",
+}
+#: Tells the page's script that the learner's verdicts can be asked for.
+LIVE = b'<meta name="phase4-live" content="1">'
+#: Nothing from another host, whatever ends up in a page. The theme has small scripts
+#: and styles in its pages; a learner's words only ever become text there.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'self'; "
+    "form-action 'self'; object-src 'none'"
+)
 
 
 class ServeError(Exception):
@@ -115,6 +141,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     #: A reader that stops reading does not keep a thread for ever.
     timeout = 60
+    #: The ETag of the answer in the making.
+    _tag = ""
 
     def __init__(self, *arguments, **keywords) -> None:
         super().__init__(*arguments, directory=str(SITE), **keywords)
@@ -127,7 +155,61 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to localhost only")
             return False
+        origin = self.headers.get("Origin")
+        if (origin and origin != f"http://{host}") or (
+            self.headers.get("Sec-Fetch-Site", "none") in ("cross-site", "same-site")
+            # Following a link from elsewhere to a page is fine; reading one from a script is not.
+            and self.headers.get("Sec-Fetch-Mode") != "navigate"
+        ):
+            self.send_error(HTTPStatus.FORBIDDEN, "Other sites may not read this one")
+            return False
         return True
+
+    def do_GET(self) -> None:
+        from grader.site import live
+
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        if path == live.PREFIX + "events":
+            self._follow()
+        elif path.startswith(live.PREFIX):
+            try:
+                status, data = HTTPStatus.OK, live.answer(path)
+            except live.Refused as refusal:
+                status, data = refusal.status, {"problem": str(refusal)}
+            self._send(status, json.dumps(data).encode(), "application/json")
+        else:
+            super().do_GET()
+
+    def _follow(self) -> None:
+        """Stream the learner's state as server-sent events until the page goes."""
+        from grader.site import live
+
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        try:
+            for text in live.changes(self.server.stopped):
+                line = ": still here\n\n" if text is None else f"event: state\ndata: {text}\n\n"
+                self.wfile.write(line.encode())
+                self.wfile.flush()
+        except OSError:
+            pass  # the page was closed, which is how every stream ends
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        squeezed = "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 512
+        if squeezed:
+            body = gzip.compress(body, 6, mtime=0)
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Vary", "Accept-Encoding")
+        if squeezed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def send_head(self):
         # The page of a folder is its index.html; what starts with a dot is ours.
@@ -135,7 +217,39 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if any(part.startswith(".") for part in parts):
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
+        path = Path(self.translate_path(self.path))
+        if not path.is_file() and path.suffix != ".html":
+            # Pages are files (so that they work from a disk), links to them may be shorter.
+            page = path.with_name(path.name + ".html")
+            if page.is_file() and page != path:
+                return self._elsewhere(page)
+        if path.is_dir():
+            path = path / "index.html"
+        if path.suffix in TEXTS and path.is_file():
+            self._text(path)
+            return None
         return super().send_head()
+
+    def _elsewhere(self, page: Path) -> None:
+        self.send_response(HTTPStatus.MOVED_PERMANENTLY)
+        self.send_header("Location", "/" + page.relative_to(SITE).as_posix())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _text(self, path: Path) -> None:
+        """Send a text file: not again where the reader has it, and smaller on the way."""
+        stat = path.stat()
+        tag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+        if self.headers.get("If-None-Match") == tag:
+            self.send_response(HTTPStatus.NOT_MODIFIED)
+            self.send_header("ETag", tag)
+            self.end_headers()
+            return
+        body = path.read_bytes()
+        if path.suffix == ".html":
+            body = body.replace(b"</head>", LIVE + b"</head>", 1)
+        self._tag = tag
+        self._send(HTTPStatus.OK, body, TEXTS[path.suffix])
 
     def list_directory(self, path):
         self.send_error(HTTPStatus.NOT_FOUND)
@@ -144,13 +258,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def send_error(self, code, message=None, explain=None) -> None:
         page = SITE / "404.html"
         if code == HTTPStatus.NOT_FOUND and page.is_file():
-            body = page.read_bytes()
-            self.send_response(code)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+            body = page.read_bytes().replace(b"</head>", LIVE + b"</head>", 1)
+            self._send(HTTPStatus.NOT_FOUND, body, TEXTS[".html"])
             return
         super().send_error(code, message, explain)
 
@@ -158,8 +267,13 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Security-Policy", POLICY)
         # A page that was rebuilt is seen at the next load.
         self.send_header("Cache-Control", "no-cache")
+        if self._tag:
+            self.send_header("ETag", self._tag)
+            self._tag = ""
         super().end_headers()
 
     def log_message(self, *arguments) -> None:
@@ -168,6 +282,16 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, *arguments, **keywords) -> None:
+        #: Set when the server ends: what streams stop on.
+        self.stopped = threading.Event()
+        super().__init__(*arguments, **keywords)
+
+    def server_close(self) -> None:
+        self.stopped.set()
+        super().server_close()
+
     # On Linux this only allows a port whose last connections still linger; it
     # never shares one with a server that listens.
     allow_reuse_address = True
