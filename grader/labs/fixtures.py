@@ -109,16 +109,25 @@ def cluster(phase4: Plugin, grading: Request, facts: dict[str, Any]) -> Cluster:
     found = clusters.ensure(grading.cluster or None, backend=grading.backend or None)
     facts["backend"] = found.backend
     facts["versions"] = dict(found.versions)
-    phase4.cluster_trouble = lambda: _trouble(found)
+    components = set(_running(found))
+    phase4.troubles.append(lambda: _trouble(found, components))
     return found
 
 
-def _trouble(cluster: Cluster) -> str:
-    """What is wrong with the cluster, as half a sentence; empty when it answers."""
+def _running(cluster: Cluster) -> dict[str, Any]:
+    """The components that run, by name, where the backend knows of processes."""
+    return getattr(cluster, "processes", dict)()
+
+
+def _trouble(cluster: Cluster, components: set[str]) -> str:
+    """What is wrong with the cluster, as half a sentence; empty when it is whole."""
     from grader.cluster.api import Api
 
+    for component in sorted(components - _running(cluster).keys()):
+        return f"{component} of the cluster {cluster.name} died"
     try:
-        Api(cluster).raw("GET", "/readyz")
+        with Api(cluster) as api:
+            api.raw("GET", "/readyz")
     except Exception as error:  # whatever the client's way of saying that nobody answers
         return f"The API server of cluster {cluster.name} stopped answering ({_short(error)})"
     return ""
@@ -164,7 +173,9 @@ def namespace(new_namespace: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(cluster: Cluster, grading: Request, facts: dict[str, Any]) -> Iterator[Runner]:
+def run(
+    phase4: Plugin, cluster: Cluster, grading: Request, facts: dict[str, Any]
+) -> Iterator[Runner]:
     """Start programs, each on a wire of its own: see :class:`grader.runner.Runner`.
 
     Everything that was started is gone after the module's last check.
@@ -178,6 +189,7 @@ def run(cluster: Cluster, grading: Request, facts: dict[str, Any]) -> Iterator[R
         isolation=grading.isolation,
         marker=f"{MARKER}={grading.marker}",
     ) as runner:
+        phase4.troubles.append(runner.trouble)
         yield runner
         facts["rules"] = runner.rules
         facts["isolation"] = grading.isolation

@@ -19,7 +19,7 @@ import json
 import os
 import signal
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,10 +61,12 @@ class Plugin:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.observe = Measurements()
-        #: Set by the ``cluster`` fixture: a function that says what is wrong with
-        #: the cluster ("" for nothing), asked after every check that did not pass.
-        self.cluster_trouble = lambda: ""
-        self._died = ""
+        #: Added to by fixtures: functions that say what is wrong with what a check
+        #: looked at (a cluster that died, a record with a hole), or "". Asked after
+        #: every check that uses the cluster: one that passed because nothing was
+        #: written has seen nothing if nothing could have been written.
+        self.troubles: list[Callable[[], str]] = []
+        self._trouble = ""
 
     def pytest_configure(self, config: pytest.Config) -> None:
         from grader.labs import fixtures
@@ -95,8 +97,8 @@ class Plugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         self._tell({"check": _declared(item)["id"], "state": "running"})  # type: ignore[index]
-        if self._died and _uses_cluster(item):
-            raise self._cluster_died(", during an earlier check.")
+        if self._trouble and _uses_cluster(item):
+            raise self._in_trouble(f"{self._trouble}, during an earlier check.")
         with self._limited(f"the fixtures of {item.nodeid}"):
             return (yield)
 
@@ -139,23 +141,25 @@ class Plugin:
     ) -> dict[str, str]:
         """One entry for each phase, and the check's own id, all strings."""
         declared = _declared(item)
+        error = call.excinfo.value if call.excinfo is not None else None
         entry: dict[str, Any] = {"verdict": Verdict.PASS.value, "message": None}
-        if call.excinfo is not None:
-            outcome = self._outcome(item, call.excinfo.value)
+        if (outcome := self._outcome(item, error)) is not None:
             entry = {"verdict": outcome.verdict.value, "message": outcome.message.to_json()}
         metadata = {"id": declared["id"] if declared else "", f"phase {call.when}": _dump(entry)}
         metadata["observations"] = _dump(self.observe.current)
         return metadata
 
-    def _outcome(self, item: pytest.Item, error: BaseException) -> Outcome:
-        """The verdict that an exception means."""
+    def _outcome(self, item: pytest.Item, error: BaseException | None) -> Outcome | None:
+        """The verdict that an exception means, None for PASS."""
         if not isinstance(error, Unknown) and _uses_cluster(item):
             # A grader that looks at a dead cluster sees a program that did
             # nothing: what it concludes then is not about the submission.
-            self._died = self._died or self.cluster_trouble()
-            if self._died:
-                self._log(item, error)
-                return self._cluster_died(". That says nothing about your work.")
+            if trouble := self._found_trouble():
+                if error is not None:
+                    self._log(item, error)
+                return self._in_trouble(f"{trouble}. That says nothing about your work.")
+        if error is None:
+            return None
         if isinstance(error, Outcome):
             return error
         self._log(item, error)
@@ -169,11 +173,16 @@ class Plugin:
             )
         return grader_failed(type(error).__name__, self.request)
 
-    def _cluster_died(self, when: str) -> Unknown:
+    def _found_trouble(self) -> str:
+        for ask in self.troubles:
+            self._trouble = self._trouble or ask()
+        return self._trouble
+
+    def _in_trouble(self, seen: str) -> Unknown:
         return Unknown(
             expected="The control plane runs while your work is graded.",
-            seen=f"{self._died}{when}",
-            next="Run the same command again: it starts the cluster anew.",
+            seen=seen,
+            next="Run the same command again: it starts anew what died.",
             diagnosis="cluster-died",
         )
 

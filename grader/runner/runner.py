@@ -77,7 +77,10 @@ class Runner:
         from grader.wire import Wire
 
         number = 1 + sum(known.client == client for known in self.programs)
-        folder = self.run_dir / (client if number == 1 else f"{client}-{number}")
+        # A wire's files are in a folder with its client's name.
+        base = self.run_dir if number == 1 else self.run_dir / str(number)
+        wire = Wire(self.cluster, client, base, rules=rules, seed=self.seed, identity=identity)
+        folder = wire.folder
         folder.mkdir(parents=True, exist_ok=True)
         if not isinstance(program, Program):
             program = Program(tuple(program), Path(cwd or self.run_dir), folder)
@@ -86,8 +89,7 @@ class Runner:
                 (*program.run, *args), program.folder, program.out, program.build, program.name
             )
         program.built(folder / "build.log")
-        wire = Wire(self.cluster, client, folder, rules=rules, seed=self.seed, identity=identity)
-        wire.__enter__()
+        wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
         environment = {**limits.inherited(), "KUBECONFIG": str(wire.kubeconfig), **(env or {})}
@@ -111,13 +113,20 @@ class Runner:
         self.programs.append(running)
         return running.start() if start else running
 
+    def trouble(self) -> str:
+        """What is wrong with the wires' records, as half a sentence; empty when they are whole."""
+        for wire in self._wires:
+            if wire.failure is not None:
+                return f"The record of {wire.client}'s wire has a hole ({wire.failure.strerror})"
+        return ""
+
     def close(self) -> None:
         """End every program, then its wire."""
         for running in self.programs:
             running.kill()
         subreaper.end_strays()
         for wire in reversed(self._wires):
-            wire.__exit__(None, None, None)
+            wire.close()
         self._wires.clear()
 
 

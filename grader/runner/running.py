@@ -197,7 +197,6 @@ class RunningProgram:
         self._asked.add("kill")
         process.kill()
         wait_gone([(process.pid, process.born)], 5.0)
-        self._note("process_killed", pid=process.pid)
 
     def terminate(self, grace: float = 5.0) -> Exit:
         """SIGTERM to the program (not its children), SIGKILL to all of it after ``grace``.
@@ -293,6 +292,14 @@ class RunningProgram:
                 )
             with self._changed:
                 self._changed.wait(min(left, 0.02))
+
+    def wait_exit(self, timeout: float, what: str = "ends") -> Exit:
+        """Wait until it has ended, by itself or killed by a rule of its wire; returns how.
+
+        ``what`` completes «the program …». Raises Fail where it still runs after
+        ``timeout`` seconds.
+        """
+        return self.until(lambda: self.exited, timeout, what)
 
     def require_running(self, what: str = "goes on running") -> None:
         """Fail where the program has ended. ``what`` completes «the program …»."""
