@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -93,9 +94,12 @@ def register_dev(app: typer.Typer) -> None:
 
     @app.command()
     def pins(
-        to: list[str] = typer.Option(
-            [], "--to", metavar="MODULE@VERSION", help="A pin as it would be; may be repeated."
-        ),
+        to: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--to", metavar="MODULE@VERSION", help="A pin as it would be; may be repeated."
+            ),
+        ] = None,
         as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     ) -> None:
         """List the course's citations that do not hold, or would not at another pin.
@@ -114,8 +118,7 @@ def register_dev(app: typer.Typer) -> None:
                 module, _, version = each.rpartition("@")
                 if not module:
                     raise typer.BadParameter(f"{each} is not MODULE@VERSION.")
-                paths = [u.citation.path for u in found if u.citation.module == module]
-                new.append(pins.at_version(module, version, paths))
+                new.append(pins.at_version(module, version, current))
             changes = pins.moved(found, current, new)
         else:
             changes = pins.broken(found, current)

@@ -46,7 +46,10 @@ def _file(file: Path, path: str, go: dict[str, dict]) -> dict:
         ordered = sorted(facts["symbols"].items(), key=lambda item: (item[1], item[0]))
         return {**entry, **facts, "symbols": dict(ordered)}
     parsed = own.parse(path, text)
-    return {**entry, "symbols": {s.name: [s.first, s.last] for s in parsed.symbols}}
+    entry["symbols"] = {s.name: [s.first, s.last] for s in parsed.symbols}
+    if parsed.comments:
+        entry["comments"] = [list(each) for each in parsed.comments]
+    return entry
 
 
 def go_facts(files: Iterable[Path]) -> dict[str, dict]:

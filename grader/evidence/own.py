@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import re
+import tokenize
 from pathlib import Path, PurePosixPath
 
 from grader.evidence.digest import digest, lines_of, normalise
@@ -58,8 +60,9 @@ def parse(path: str, text: str) -> PinnedFile:
     lines = lines_of(text)
     suffix = path.rsplit(".", 1)[-1]
     symbols: tuple[Symbol, ...] = ()
+    comments: tuple[tuple[int, int], ...] = ()
     if suffix == "py":
-        symbols = python_symbols(text)
+        symbols, comments = python_symbols(text), python_comments(text)
     elif suffix == "go":
         symbols = go_symbols(lines)
     elif suffix == "md":
@@ -69,7 +72,35 @@ def parse(path: str, text: str) -> PinnedFile:
         sha256=hashlib.sha256(text.encode()).hexdigest(),
         lines=tuple(digest(line) for line in lines),
         symbols=symbols,
+        comments=comments,
     )
+
+
+def python_comments(text: str) -> tuple[tuple[int, int], ...]:
+    """Docstrings and whole-line comments, as line ranges; none if the file does not parse."""
+    try:
+        tree = ast.parse(text)
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return ()
+    found = [
+        (t.start[0], t.end[0])
+        for t in tokens
+        if t.type == tokenize.COMMENT and not t.line[: t.start[1]].strip()
+    ]
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        # Any bare string is prose: a docstring, or one put under an attribute.
+        found += [
+            (s.lineno, s.end_lineno or s.lineno)
+            for s in body
+            if isinstance(s, ast.Expr)
+            and isinstance(s.value, ast.Constant)
+            and isinstance(s.value.value, str)
+        ]
+    return tuple(sorted(found))
 
 
 def python_symbols(text: str) -> tuple[Symbol, ...]:

@@ -176,14 +176,14 @@ class Index:
 
 
 def nearest_path(module: PinnedModule, path: str) -> str | None:
-    """The pinned path that the reader most likely meant, if any is near."""
-    name = path.rsplit("/", 1)[-1]
-    same_name = [each for each in module.files if each.rsplit("/", 1)[-1] == name]
-    close = difflib.get_close_matches(path, same_name or list(module.files), n=1, cutoff=0.0)
-    if same_name:
-        return close[0]
-    close = difflib.get_close_matches(path, list(module.files), n=1, cutoff=0.75)
-    return close[0] if close else None
+    """The pinned path that the reader most likely meant, if the file's name is near."""
+    names: dict[str, list[str]] = {}
+    for each in module.files:
+        names.setdefault(each.rsplit("/", 1)[-1], []).append(each)
+    close = difflib.get_close_matches(path.rsplit("/", 1)[-1], names, n=1, cutoff=0.7)
+    if not close:
+        return None
+    return max(names[close[0]], key=lambda p: difflib.SequenceMatcher(None, path, p).ratio())
 
 
 def _short_name(module: str) -> str:

@@ -144,10 +144,19 @@ def broken(found: Iterable[Use], index: Index) -> list[Change]:
 
 
 def moved(found: Iterable[Use], index: Index, to: Iterable[PinnedModule]) -> list[Change]:
-    """What moves or dies among the citations that hold now, when modules change to those in ``to``."""
+    """What moves or dies among the citations that hold now, when modules change to those in ``to``.
+
+    A file of the index that the new version has no more is among them.
+    """
     changes = []
     for new in to:
         old = index.module(new.module)
+        for path in old.files if old else ():
+            if path not in new.files:
+                gone = Citation(new.module, new.version, path, 1, None)
+                seen = f"{new.module}@{new.shown_version} has no {path}."
+                use = Use(gone, f"grader/evidence/{sources.LIST.name}", _listed_on(path))
+                changes.append(Change(use, Finding("no-such-file", gone, seen)))
         for use in found:
             cited = use.citation
             if old is None or cited.module != new.module or not old.is_version(cited.version):
@@ -160,6 +169,12 @@ def moved(found: Iterable[Use], index: Index, to: Iterable[PinnedModule]) -> lis
             if not finding.exact:
                 changes.append(Change(use, finding))
     return changes
+
+
+def _listed_on(path: str) -> int:
+    """The line of ``sources.toml`` that names the path, or 1 where a pattern does."""
+    lines = sources.LIST.read_text().split("\n")
+    return next((n for n, line in enumerate(lines, 1) if f'"{path}"' in line), 1)
 
 
 def _after(cited: Citation, digest: str, file: PinnedFile | None, module: PinnedModule) -> Finding:
@@ -176,8 +191,8 @@ def _after(cited: Citation, digest: str, file: PinnedFile | None, module: Pinned
     return Finding("misquoted", cited, f"No line of {cited.path} says it there.")
 
 
-def at_version(module: str, version: str, paths: Iterable[str]) -> PinnedModule:
-    """The module at another version, indexed in memory for the cited paths that it still has.
+def at_version(module: str, version: str, index: Index) -> PinnedModule:
+    """The module at another version, indexed in memory for the pinned files that it still has.
 
     Raises :class:`grader.evidence.sources.SourceError` where it cannot be had.
     """
@@ -190,7 +205,9 @@ def at_version(module: str, version: str, paths: Iterable[str]) -> PinnedModule:
         )
     there = source.at(version)
     folder = there.fetch()
-    present = tuple(sorted(path for path in set(paths) if (folder / path).is_file()))
+    pinned_module = index.module(module)
+    paths = pinned_module.files if pinned_module else ()
+    present = tuple(sorted(path for path in paths if (folder / path).is_file()))
     if not present:
         return PinnedModule(module, version, {})
     return PinnedModule.from_json(indexing.make(replace(there, files=present)))

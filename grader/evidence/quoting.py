@@ -130,7 +130,7 @@ def _own(file: Path, line: int) -> Quoted:
     return Quoted(
         citation,
         tuple(symbol.name for symbol in parsed.around(line)),
-        _substance_note(citation),
+        _substance_note(citation, comment=parsed.is_comment(line)),
     )
 
 
@@ -156,11 +156,12 @@ def _note(citation: Citation, finding: Finding) -> str:
             "The file on this machine differs from the pinned one: "
             "`go mod verify` says whether the module cache was changed."
         )
-    return _substance_note(citation, finding)
+    module = pinned.load().module(citation.module)
+    file = module.files.get(citation.path) if module else None
+    return _substance_note(citation, comment=bool(file and file.is_comment(citation.line)))
 
 
-def _substance_note(citation: Citation, finding: Finding | None = None) -> str:
-    if finding is not None and finding.kind == "no-substance":
-        return finding.seen
+def _substance_note(citation: Citation, *, comment: bool) -> str:
     empty = citations.substance(citation.quote or "", citation.path)
+    empty = empty or ("a comment" if comment else "")
     return f"This line is {empty}: it shows nothing by itself." if empty else ""
