@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -54,15 +55,13 @@ class Program:
         """The command as its author wrote it, for messages."""
         return shlex.join(self.run)
 
-    def argv(self, kubeconfig: str) -> list[str]:
-        """The command to execute."""
+    def argv(self, kubeconfig: str, *, out: str = "") -> list[str]:
+        """The command to execute. ``out`` is where the build is seen, if not where it is."""
         filled = [
-            part.replace("{kubeconfig}", kubeconfig).replace("{out}", str(self.out))
+            part.replace("{kubeconfig}", kubeconfig).replace("{out}", out or str(self.out))
             for part in self.run
         ]
-        if filled[0] in _PYTHON:
-            filled[0] = sys.executable
-        return filled
+        return _interpreted(filled)
 
     @classmethod
     def read(cls, submission: Submission, name: str = "") -> Program:
@@ -101,7 +100,7 @@ class Program:
         out = submission.out or submission.path / ".phase4-build"
         return cls(run, submission.path, out, _command(table, "build", where), name)
 
-    def built(self, log: Path) -> None:
+    def built(self, log: Path, *, isolation: str = "none") -> None:
         """Run the build to its end; its output goes to the file ``log``.
 
         Raises Fail where it does not succeed, NotGraded where the compiler is
@@ -110,12 +109,17 @@ class Program:
         if not self.build:
             return
         from grader.cluster.process import NotStarted, records
+        from grader.runner import sandbox
         from grader.runner.limits import FILE_BYTES, inherited, preexec, tail
 
         self.out.mkdir(parents=True, exist_ok=True)
-        argv = [part.replace("{out}", str(self.out)) for part in self.build]
-        if argv[0] in _PYTHON:
-            argv[0] = sys.executable
+        environment = inherited()
+        seen_out = sandbox.OUT if isolation == "bwrap" else str(self.out)
+        argv = _interpreted([part.replace("{out}", seen_out) for part in self.build])
+        if isolation == "bwrap":
+            found = shutil.which(argv[0])
+            argv = sandbox.build_argv(self, [found or argv[0], *argv[1:]])
+            environment = sandbox.environment(environment)
         shown = shlex.join(self.build)
         expected = f"The program builds with `{shown}`."
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +130,7 @@ class Program:
                     name="build",
                     kind="learner",
                     cwd=self.folder,
-                    env=inherited(),
+                    env=environment,
                     stdout=output,
                     stderr=output,
                     # A linker writes far larger files than a program's output may be.
@@ -173,6 +177,11 @@ class Program:
                 diagnosis="build-failed",
                 evidence=lines,
             )
+
+
+def _interpreted(words: list[str]) -> list[str]:
+    """A command with the course's own interpreter for ``python``."""
+    return [sys.executable, *words[1:]] if words[0] in _PYTHON else words
 
 
 def _command(table: Any, key: str, where: str) -> tuple[str, ...]:

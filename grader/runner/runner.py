@@ -88,7 +88,7 @@ class Runner:
             program = Program(
                 (*program.run, *args), program.folder, program.out, program.build, program.name
             )
-        program.built(folder / "build.log")
+        program.built(folder / "build.log", isolation=self.isolation)
         wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
@@ -96,19 +96,24 @@ class Runner:
         if self._marker:
             name, _, value = self._marker.partition("=")
             environment[name] = value
-        if self.isolation == "bwrap":
-            running = sandbox.prepared(program, client, folder, environment, wire)
-        else:
-            kubeconfig = str(wire.kubeconfig)
-            running = RunningProgram(
-                client,
-                shown(program.run),
-                lambda: program.argv(kubeconfig),
-                folder=program.folder,
-                run_dir=folder,
-                env=environment,
-                wire=wire,
-            )
+        inside = self.isolation == "bwrap"
+        if inside:
+            environment = sandbox.environment(environment)
+        kubeconfig = str(wire.kubeconfig)
+        running = RunningProgram(
+            client,
+            shown(program.run),
+            lambda: (
+                sandbox.run_argv(program, folder, wire.unix_socket)
+                if inside
+                else program.argv(kubeconfig)
+            ),
+            folder=program.folder,
+            run_dir=folder,
+            env=environment,
+            wire=wire,
+            sandboxed=inside,
+        )
         wire.on_kill(running.kill_now)
         self.programs.append(running)
         return running.start() if start else running

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grader.cluster.process import NotStarted, Recorded, records, wait_gone
-from grader.runner import limits
+from grader.runner import limits, sandbox
 from grader.verdict import Fail
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class RunningProgram:
         run_dir: Path,
         env: Mapping[str, str],
         wire: Wire | None,
-        inner_pid: Callable[[], int | None] | None = None,
+        sandboxed: bool = False,
     ) -> None:
         self.client = client
         #: The command as its author wrote it.
@@ -101,7 +101,7 @@ class RunningProgram:
         #: How many times it was started.
         self.starts = 0
         self._argv, self._folder, self._env = argv, folder, dict(env)
-        self._inner_pid = inner_pid
+        self._sandboxed = sandboxed
         self._changed = threading.Condition()
         self._process: Recorded | None = None
         self._watcher: threading.Thread | None = None
@@ -169,10 +169,12 @@ class RunningProgram:
 
     @property
     def pid(self) -> int:
-        """The id of the program's own process."""
+        """The id of the process that takes its signals: its own, or the relay's in a sandbox."""
         if self._process is None:
             raise RuntimeError(f"{self.client} was not started")
-        return (self._inner_pid() if self._inner_pid else None) or self._process.pid
+        if self._sandboxed:
+            return sandbox.first_inside(self._process.pid) or self._process.pid
+        return self._process.pid
 
     def kill(self) -> Exit:
         """SIGKILL to the program and all that it started; nothing of it runs when this returns."""
@@ -186,17 +188,18 @@ class RunningProgram:
         return self._exit
 
     def kill_now(self) -> None:
-        """SIGKILL to the process group, and wait until the program itself is gone.
+        """SIGKILL to the process group, and wait until the program and its children are gone.
 
         For the wire, in the middle of a request: quick, and from any thread.
-        What has left the group is ended by :meth:`kill` or the next start.
+        What was forked meanwhile and left the group ends a moment later.
         """
         process = self._running()
         if process is None:
             return
         self._asked.add("kill")
+        family = [(process.pid, process.born), *process.descendants()]
         process.kill()
-        wait_gone([(process.pid, process.born)], 5.0)
+        wait_gone(family, 5.0)
 
     def terminate(self, grace: float = 5.0) -> Exit:
         """SIGTERM to the program (not its children), SIGKILL to all of it after ``grace``.
@@ -218,12 +221,14 @@ class RunningProgram:
         return self._exit
 
     def pause(self) -> None:
-        """SIGSTOP to the program: it stands still in the middle of whatever it does."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """SIGSTOP to the program's group: it stands still in the middle of whatever it does."""
+        if (process := self._running()) is not None:
+            process.signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT: it goes on without knowing that time has passed."""
-        os.kill(self.pid, signal.SIGCONT)
+        if (process := self._running()) is not None:
+            process.signal_group(signal.SIGCONT)
 
     def _running(self) -> Recorded | None:
         return self._process if self._process is not None and self._exit is None else None
@@ -428,6 +433,8 @@ class RunningProgram:
         after = time.time() - self._started
         by = "limit" if self._limit else "grader" if self._asked else "itself"
         number = -code if code is not None and code < 0 else None
+        if self._sandboxed and code is not None and 128 < code <= 192:
+            number = code - 128  # as shells say it, and so does what is around the program
         return Exit(
             code if number is None else None,
             number,

@@ -1,11 +1,180 @@
-"""bubblewrap around a program (to come in this file)."""
+"""bubblewrap around a learner's program and its build.
+
+What is inside: the lab's own folder and the system's programs, read-only; the
+course's interpreter; a small ``/tmp``; the wire's unix socket with a relay in
+front of it (:mod:`grader.runner.relay`). What is not: any other file of the
+user's, any other process, any network, the environment of the grader. A build
+also sees Go's module and build caches, read-only, so that what is cached is
+quick and nothing can be put there for the next learner.
+
+bubblewrap ends with its parent, and with the first process of its namespace
+ends everything in it.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.cluster.errors import EnvironmentProblem
+
+if TYPE_CHECKING:
+    from grader.runner.program import Program
+
+#: Where things are inside.
+LABS, OUT, RUN = "/workspace", "/out", "/run/phase4"
+#: The wire's port inside: in a network of its own any port is free.
+PORT = 8001
+#: Bytes of /tmp inside.
+TMP_BYTES = 256 * 1024 * 1024
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt")
+_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ssl",
+    "localtime",
+    "mime.types",
+)
+
+
+@functools.cache
+def available() -> str:
+    """Why there can be no sandbox on this machine, as a sentence; empty where there can."""
+    if sys.platform != "linux":
+        return "bubblewrap is for Linux alone; use --isolation none for checking your own work."
+    if shutil.which("bwrap") is None:
+        return "bwrap is not installed (the package is called bubblewrap)."
+    tried = subprocess.run(
+        ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--", "true"],
+        capture_output=True,
+        text=True,
+    )
+    if tried.returncode != 0:
+        said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
+        return f"bwrap does not work here ({said}): this system lets no user make namespaces."
+    return ""
+
 
 def checked(isolation: str) -> str:
+    """The isolation asked for; EnvironmentProblem where this machine does not have it."""
+    if isolation == "bwrap" and (why := available()):
+        raise EnvironmentProblem(why)
+    if isolation not in ("none", "bwrap"):
+        raise EnvironmentProblem(f"There is no isolation {isolation!r}: it is none or bwrap.")
     return isolation
 
 
-def prepared(*arguments):
-    raise NotImplementedError
+def run_argv(program: Program, folder: Path, socket: Path) -> list[str]:
+    """The command that runs a program inside, with the wire at ``socket``.
+
+    ``folder`` gets the kubeconfig that names the relay.
+    """
+    kubeconfig = folder / "kubeconfig.sandbox"
+    kubeconfig.write_text(_kubeconfig(), encoding="utf-8")
+    relay = Path(__file__).with_name("relay.py")
+    argv = (
+        [*_base(program), "--ro-bind", str(program.out), OUT]
+        if program.out.is_dir()
+        else _base(program)
+    )
+    argv += ["--unshare-net", "--as-pid-1"]
+    argv += ["--ro-bind", str(kubeconfig), f"{RUN}/kubeconfig"]
+    argv += ["--ro-bind", str(relay), f"{RUN}/relay.py", "--bind", str(socket), f"{RUN}/wire.sock"]
+    inside = program.argv(f"{RUN}/kubeconfig", out=OUT)
+    return [
+        *argv,
+        "--",
+        sys.executable,
+        "-I",
+        "-S",
+        f"{RUN}/relay.py",
+        f"{RUN}/wire.sock",
+        str(PORT),
+        *inside,
+    ]
+
+
+def build_argv(program: Program, command: list[str]) -> list[str]:
+    """The command that builds inside: without any network, its result in the program's ``out``."""
+    argv = [*_base(program), "--bind", str(program.out), OUT, "--unshare-net"]
+    for name, value in _go().items():
+        if name in ("GOCACHE", "GOMODCACHE", "GOROOT") and os.path.isdir(value):
+            argv += ["--ro-bind", value, value]
+            argv += ["--setenv", name, value]
+    argv += ["--setenv", "GOPROXY", "off", "--setenv", "GOTOOLCHAIN", "local"]
+    return [*argv, "--", *command]
+
+
+def environment(outside: dict[str, str]) -> dict[str, str]:
+    """What is left of an environment inside: no path of this machine but the system's."""
+    kept = {
+        name: value
+        for name, value in outside.items()
+        if not name.startswith("XDG_") and name not in ("TMPDIR", "GOPATH", "GOENV", "GOTMPDIR")
+    }
+    return {**kept, "HOME": "/tmp", "TMPDIR": "/tmp", "KUBECONFIG": f"{RUN}/kubeconfig"}
+
+
+def _base(program: Program) -> list[str]:
+    """Namespaces and what is seen in every sandbox."""
+    argv = ["bwrap", "--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc"]
+    argv += ["--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--hostname", "lab"]
+    for path in _SYSTEM:
+        if os.path.islink(path):
+            argv += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            argv += ["--ro-bind", path, path]
+    for name in _ETC:
+        argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]
+    for path in dict.fromkeys(_interpreter()):
+        argv += ["--ro-bind", path, path]
+    lab = f"{LABS}/{program.folder.name}"
+    argv += ["--ro-bind", str(program.folder), lab, "--chdir", lab]
+    for name in ("go.mod", "go.sum"):
+        path = program.folder.parent / name
+        if path.is_file():
+            argv += ["--ro-bind", str(path), f"{LABS}/{name}"]
+    return argv
+
+
+def _interpreter() -> list[str]:
+    """The folders that the course's interpreter is made of."""
+    return [path for path in (sys.base_prefix, sys.prefix) if not path.startswith("/usr")]
+
+
+@functools.cache
+def _go() -> dict[str, str]:
+    """Where Go keeps its things; empty without Go."""
+    if shutil.which("go") is None:
+        return {}
+    asked = subprocess.run(
+        ["go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOROOT"], capture_output=True, text=True
+    )
+    return json.loads(asked.stdout) if asked.returncode == 0 else {}
+
+
+def _kubeconfig() -> str:
+    from grader.wire.wire import kubeconfig
+
+    return kubeconfig(f"http://127.0.0.1:{PORT}", "sandbox")
+
+
+def first_inside(outer: int) -> int | None:
+    """The id, out here, of the first process inside: bubblewrap's only child."""
+    import psutil
+
+    try:
+        children = psutil.Process(outer).children()
+    except psutil.Error:
+        return None
+    return children[0].pid if children else None
