@@ -160,7 +160,7 @@ def explain_network(output: str) -> NoReturn:
     text = output.lower()
     if "no space left" in text:
         stop(f"the disk is full: .venv needs about 200 MB in {HOME}.")
-    if "hash" in text and "mismatch" in text:
+    if "do not match the hashes" in text or ("hash" in text and "mismatch" in text):
         stop(
             "a downloaded package is not the one the course was tested with (its hash differs), "
             "so it was not installed.",

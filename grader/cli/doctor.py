@@ -181,7 +181,7 @@ def _print(findings: list[Finding]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(max_width=26)
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     for finding in findings:
         detail = Text(finding.detail)
         if finding.remedy:

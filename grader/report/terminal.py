@@ -67,7 +67,7 @@ def _checks(results: Sequence[CheckResult]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     for result in results:
         word = result.verdict.value
@@ -110,7 +110,7 @@ def message(told: Message) -> RenderableType:
     """One message, in its order; a part that is empty is left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="dim")
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     for label, text in (("expected", told.expected), ("seen", told.seen)):
         if text:
             table.add_row(label, prose(text))
