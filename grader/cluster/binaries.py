@@ -4,11 +4,14 @@
 2. a download of the pinned release (:mod:`grader.cluster.download`);
 3. a build from pinned Go modules (:mod:`grader.cluster.build`).
 
-The last two end in the same cache, which concurrent runs share.
+The last two end in the same cache, which concurrent runs share: one of them gets
+what is missing while the others wait. ``PHASE4_BINARIES`` limits the ladder
+(``download`` or ``build``), for tests and for whoever wants one of them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from grader.cluster import dirs, pins
+from grader.cluster.errors import EnvironmentProblem
 
 #: Called with a sentence that says what is being done, and how far it is where that is known.
 Progress = Callable[[str], None]
@@ -28,7 +32,31 @@ def cached(name: str) -> Path:
 
 
 def version_of(path: Path) -> str | None:
-    """What a binary calls its version (``v1.37.2``), or None where it does not say."""
+    """What a binary calls its version (``v1.37.2``), or None where it does not say.
+
+    Remembered in the cache by the file's size and time of change, as starting a
+    binary of 100 MB takes longer than anything else here.
+    """
+    stat = path.stat()
+    key = f"{path} {stat.st_size} {stat.st_mtime_ns}"
+    memory = dirs.cache() / "versions.json"
+    try:
+        known = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        known = {}
+    if key in known:
+        return known[key]
+    version = _ask(path)
+    try:
+        dirs.made(memory.parent)
+        kept = dict(list(known.items())[-50:])
+        dirs.write_atomically(memory, json.dumps({**kept, key: version}))
+    except EnvironmentProblem:
+        pass  # asked again next time
+    return version
+
+
+def _ask(path: Path) -> str | None:
     arguments = ["version", "--client"] if path.name == "kubectl" else ["--version"]
     try:
         done = subprocess.run(
@@ -36,17 +64,35 @@ def version_of(path: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\bv?(\d+\.\d+\.\d+\S*)", done.stdout + done.stderr)
+    found = re.search(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)", done.stdout + done.stderr)
     return f"v{found[1]}" if done.returncode == 0 and found else None
+
+
+def asset(name: str) -> tuple[Path | None, str]:
+    """The binary in ``KUBEBUILDER_ASSETS``, or None and why it is not used ("" where none is there).
+
+    A folder made for other tests may hold another version of Kubernetes: components
+    of one minor version go together, so only the pinned one's is taken.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if not assets:
+        return None, ""
+    path = Path(assets).absolute() / name
+    if not os.access(path, os.X_OK) or path.is_dir():
+        return None, ""
+    version = version_of(path)
+    if version is None:
+        return None, f"{path} does not run on this machine"
+    if _minor(version) != _minor(pins.VERSIONS[name]):
+        return None, f"{path} is {version}, and the course is written for {pins.VERSIONS[name]}"
+    return path, ""
 
 
 def find(name: str) -> Path | None:
     """A binary on the first rung, or None."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets:
-        path = Path(assets).absolute() / name
-        if os.access(path, os.X_OK):
-            return path
+    path, _ = asset(name)
+    if path is not None:
+        return path
     path = cached(name)
     return path if os.access(path, os.X_OK) else None
 
@@ -59,5 +105,68 @@ def ensure(
     Raises :class:`grader.cluster.errors.EnvironmentProblem` saying why the last
     rung did not hold either.
     """
-    found = {name: path for name in names if (path := find(name)) is not None}
-    return found
+    chosen = list(names)
+    found = {name: path for name in chosen if (path := find(name)) is not None}
+    if len(found) == len(chosen):
+        return found
+    import filelock
+
+    tell = progress or (lambda sentence: None)
+    # What is got is got once: a cluster needs all of them anyway.
+    wanted = [name for name in pins.VERSIONS if find(name) is None]
+    folder = dirs.made(dirs.cache())
+    guard = filelock.FileLock(folder / "binaries.lock")
+    with dirs.writing(folder):
+        try:
+            guard.acquire(timeout=0)
+        except filelock.Timeout:
+            tell("another command is getting the control plane's binaries; waiting for it")
+            guard.acquire()
+    try:
+        missing = [name for name in wanted if find(name) is None]
+        if missing:
+            _get(missing, tell)
+    finally:
+        guard.release()
+    lost = [name for name in chosen if find(name) is None]
+    if lost:
+        raise EnvironmentProblem(f"{lost[0]} was put into {cached(lost[0])} and is gone again.")
+    return {name: path for name in chosen if (path := find(name)) is not None}
+
+
+def _get(missing: list[str], tell: Progress) -> None:
+    """Rungs two and three."""
+    from grader.cluster import build, download
+
+    only = os.environ.get("PHASE4_BINARIES", "")
+    left = list(missing)
+    why: dict[str, str] = {}
+    if only != "build":
+        for name in missing:
+            try:
+                tell(f"downloading {name} {pins.VERSIONS[name]}")
+                download.fetch(name, cached(name), tell)
+                left.remove(name)
+            except download.DownloadFailed as failure:
+                why[name] = str(failure)
+                tell(f"{name} was not downloaded: {failure}")
+                if failure.offline:
+                    break  # nobody answers: the next ones need not be tried
+    if not left:
+        return
+    reason = next(iter(why.values()), "downloads are switched off by PHASE4_BINARIES")
+    if only == "download":
+        raise EnvironmentProblem(f"{', '.join(left)} could not be downloaded: {reason}.")
+    tell(f"building {', '.join(left)} instead, because {reason}")
+    try:
+        build.build(left, cached, tell)
+    except build.BuildFailed as failure:
+        raise EnvironmentProblem(
+            f"The control plane could not be had. Download: {reason}. Build: {failure} "
+            "With a network, run the command again; or set KUBEBUILDER_ASSETS to a folder that "
+            f"holds {', '.join(left)} ({pins.KUBERNETES})."
+        ) from failure
+
+
+def _minor(version: str) -> tuple[str, ...]:
+    return tuple(version.removeprefix("v").split(".")[:2])

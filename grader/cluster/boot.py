@@ -57,7 +57,7 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
 
     When it raises, or is interrupted, whatever was started has ended.
     """
-    binaries.ensure(pins.COMPONENTS, progress)
+    paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
         for attempt in range(1, _PORTS_TRIED + 1):
@@ -95,7 +95,7 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
             _until_served(api, started, files)
         _keep_certificate(files)
         record = json.loads(files.record.read_text())
-        versions = {component: pins.VERSIONS[component] for component in pins.COMPONENTS}
+        versions = {name: binaries.version_of(path) for name, path in paths.items()}
         _write_record(files, {**record, "ready": True, "versions": versions, "name": name})
     except BaseException:
         clear(files, owner)
