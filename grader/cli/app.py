@@ -32,6 +32,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "gate",
     ),
     "grader.cli.check": ("check",),
+    "grader.cli.site": ("solution", "report"),
     "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
     "grader.cli.cite": ("cite",),
     "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
