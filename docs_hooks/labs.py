@@ -36,8 +36,9 @@ def with_head(lab: course.Lab, markdown: str) -> str:
     The title is the manifest's, so that page, command line and report can't
     call a lab by different names.
     """
-    body = re.sub(r"\A(\s*---\n.*?\n---\n)?\s*# .*\n", "", markdown, count=1, flags=re.S)
     meta = re.match(r"\A\s*---\n.*?\n---\n", markdown, flags=re.S)
+    body = markdown[meta.end() :] if meta else markdown
+    body = re.sub(r"\A\s*# [^\n]*\n", "", body)
     return f"{meta[0] if meta else ''}# {heading(lab)}\n\n{_head(lab)}\n\n{body.lstrip()}"
 
 
@@ -62,15 +63,15 @@ def _head(lab: course.Lab) -> str:
         rows.append(("Drill", f"[{lab.drill}](../drills/{lab.drill}.md), the same by hand"))
     if lab.gate:
         rows.append(("Gate", f"[condition {lab.gate[0]}](../gate.md#condition-{lab.gate[0]})"))
-    facts = "\n".join(f'<dt>{name}</dt><dd markdown="span">{text}</dd>' for name, text in rows)
+    facts = "\n\n".join(f"{name}\n: {text}" for name, text in rows)
+    verdict = (
+        f"`phase4 check {lab.id}` grades it."
+        if lab.built
+        else "Not built yet: `phase4 check` says NOT GRADED, and nothing is lost by it."
+    )
     return (
-        f'<div class="p4-verdict" data-lab="{lab.id}" markdown>\n\n'
-        + (
-            f"`phase4 check {lab.id}` grades it."
-            if lab.built
-            else "Not built yet: `phase4 check` says NOT GRADED, and nothing is lost by it."
-        )
-        + f'\n\n</div>\n\n<dl class="p4-facts" markdown>\n{facts}\n</dl>'
+        f'<div class="p4-verdict" data-lab="{lab.id}" markdown>\n\n{verdict}\n\n</div>\n\n'
+        f'<div class="p4-facts" markdown>\n\n{facts}\n\n</div>'
     )
 
 

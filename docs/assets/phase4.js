@@ -170,7 +170,7 @@
   async function answer(id, info) {
     const place = document.querySelector('.p4-answer[data-lab="' + id + '"]');
     if (!place || place.dataset.open) return;
-    if (info.standing !== "PASS" && info.checked === null) return;
+    if (!info.opened) return;
     const got = await json("answer/" + encodeURIComponent(id));
     if (!got) return;
     place.dataset.open = "yes";

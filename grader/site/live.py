@@ -96,6 +96,7 @@ def state() -> dict[str, Any]:
                 "points": entry.points,
                 "built": entry.lab.built,
                 "checked": entry.report.started if entry.report else None,
+                "opened": here is not None and answers.may_be_read(here, entry.lab),
             }
             for entry in standing.labs
         },
@@ -155,7 +156,7 @@ def _reference(lab: course.Lab) -> dict[str, Any]:
 def changes(stopped: threading.Event) -> Iterator[str | None]:
     """The state as JSON, now and after each change; None when it is time for a heartbeat."""
     last, quiet = "", 0.0
-    seen: object = None
+    seen: object = object()
     while not stopped.is_set():
         now = _fingerprint()
         if now != seen:
