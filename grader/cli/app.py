@@ -12,13 +12,13 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from grader.cli import exit_codes
 
-#: The files with commands, in the order of the help, and the commands in each.
+#: The files with commands, and the commands in each.
 FILES: dict[str, tuple[str, ...]] = {
     "grader.cli.start": ("start", "site"),
     "grader.cli.learn": (
@@ -33,12 +33,22 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "grader.cli.check": ("check",),
     "grader.cli.site": ("solution", "report"),
-    "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
     "grader.cli.cite": ("cite",),
+    "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
     "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
     "grader.cli.doctor": ("doctor", "completion"),
     "grader.cli.test": ("test",),
     "grader.cli.dev": ("dev",),
+}
+
+#: The help's groups, in their order and with the commands in theirs: the order of a day.
+PANELS: dict[str, tuple[str, ...]] = {
+    "Begin": ("start", "doctor", "init", "site"),
+    "A lab": ("list", "show", "check", "hint", "cite", "solution", "reset", "track"),
+    "Programs under test": ("run", "fault", "record", "timeline", "replay", "conform"),
+    "Where you are": ("progress", "gate", "report"),
+    "The cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
+    "The course itself": ("test", "dev", "completion"),
 }
 
 HELP = """Phase 4: Kubernetes controllers, written by hand and graded on a real API server.
@@ -79,7 +89,22 @@ def build(command: str | None = None) -> typer.Typer:
     for name in wanted:
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name).register(app)
+    _arrange(app)
     return app
+
+
+def _arrange(app: typer.Typer) -> None:
+    """Put the commands into the help's groups, whoever registered them."""
+    order = [name for names in PANELS.values() for name in names]
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+
+    def place(info: Any) -> int:
+        name = info.name or getattr(info, "callback", None).__name__
+        info.rich_help_panel = panel_of.get(name, "Others")
+        return order.index(name) if name in order else len(order)
+
+    app.registered_commands.sort(key=place)
+    app.registered_groups.sort(key=place)
 
 
 def main() -> NoReturn:
