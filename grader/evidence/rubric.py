@@ -110,18 +110,19 @@ class Rubric:
 
     def missing(self, text: str) -> list[Concept]:
         """The concepts that no sentence of the text has."""
-        parts = sentences(text)
-        return [c for c in self.concepts if not any(_says(s, c.phrases) for s in parts)]
+        parts = [_fold(sentence) for sentence in sentences(text)]
+        return [c for c in self.concepts if all(_rest(p, c.phrases) is None for p in parts)]
 
     def claimed(self, text: str) -> list[tuple[WrongClaim, str]]:
         """The wrong claims that the text makes, each with the sentence that makes it."""
-        return [
-            (claim, sentence)
-            for claim in self.wrong_claims
-            for sentence in sentences(text)
-            if _says(folded := _fold(sentence), claim.phrases, already_folded=True)
-            and not _NEGATION.search(folded)
-        ]
+        found = []
+        for claim in self.wrong_claims:
+            for sentence in sentences(text):
+                # A denial in the claim's own words («does not re-read») is part of the claim.
+                rest = _rest(_fold(sentence), claim.phrases)
+                if rest is not None and not _NEGATION.search(rest):
+                    found.append((claim, sentence))
+        return found
 
     def require(self, section: Section, *, expected: str, why: str = "", next: str = "") -> None:
         """Fail where the section's own text makes a wrong claim, is no sentence, or lacks a concept."""
@@ -199,14 +200,18 @@ def _fold(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))
 
 
-def _says(
-    sentence: str, alternatives: Sequence[Alternative], *, already_folded: bool = False
-) -> bool:
-    folded = sentence if already_folded else _fold(sentence)
-    return any(
-        all(_pattern(phrase).search(folded) for phrase in ((a,) if isinstance(a, str) else a))
-        for a in alternatives
-    )
+def _rest(folded: str, alternatives: Sequence[Alternative]) -> str | None:
+    """What is left of the folded sentence around the first alternative that it says; None if none."""
+    for each in alternatives:
+        rest = folded
+        for phrase in (each,) if isinstance(each, str) else each:
+            match = _pattern(phrase).search(folded)
+            if match is None:
+                break
+            rest = rest.replace(match[0], " ", 1)
+        else:
+            return rest
+    return None
 
 
 def _pattern(phrase: str) -> re.Pattern[str]:
