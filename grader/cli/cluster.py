@@ -193,16 +193,17 @@ def _last(path: Path, count: int) -> list[str]:
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands to the command line."""
-    app.command()(up)
-    app.command()(down)
-    app.command()(status)
+    app.command(rich_help_panel="Cluster")(up)
+    app.command(rich_help_panel="Cluster")(down)
+    app.command(rich_help_panel="Cluster")(status)
     app.command(
+        rich_help_panel="Cluster",
         context_settings={
             "allow_extra_args": True,
             "ignore_unknown_options": True,
             "allow_interspersed_args": False,
             "help_option_names": [],
-        }
+        },
     )(kubectl)
-    app.command()(kubeconfig)
-    app.command()(logs)
+    app.command(rich_help_panel="Cluster")(kubeconfig)
+    app.command(rich_help_panel="Cluster")(logs)

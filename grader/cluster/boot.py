@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from grader.cluster import binaries, dirs, etcd, pins, process, template
+from grader.cluster import binaries, bootstrap, dirs, etcd, pins, process, template
 from grader.cluster.api import Api, ApiError
 from grader.cluster.binaries import Progress
-from grader.cluster.components import ENVIRONMENT, MANIFESTS, Layout, arguments
+from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.process import NotStarted, Recorded, end_all, records
 
@@ -86,12 +86,12 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
         files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
         with Api(files.kubeconfig, user_agent="phase4-up") as api:
             if not from_template:
-                _bootstrap(api, started)
+                bootstrap.install_early(api, lambda: all(one.alive() for one in started.values()))
             _until(lambda: _ready(api), started, files, "the API server to be ready", 60.0)
             if not from_template:
                 _keep_template(started["etcd"], files)
             started |= start_components(files, owner, port, pins.COMPONENTS[2:])
-            _create(api, "node.yaml")
+            bootstrap.create(api, "node.yaml")
             _until_served(api, started, files)
         _keep_certificate(files)
         record = json.loads(files.record.read_text())
@@ -293,53 +293,7 @@ def last_words(log: Path) -> str:
     return said[-1][-400:] if said else "none"
 
 
-# -- what a cluster begins with ------------------------------------------------------
-
-
-def _manifests(name: str) -> list[dict]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [doc for doc in yaml.load_all((MANIFESTS / name).read_text(), loader) if doc]
-
-
-def _create(api: Api, name: str) -> list[dict]:
-    created = []
-    for document in _manifests(name):
-        try:
-            created.append(api.create(document))
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-    return created
-
-
-def _bootstrap(api: Api, started: Mapping[str, Recorded]) -> None:
-    """Create the course's CRDs and namespaces, as soon as the API server takes them."""
-    documents = [
-        document
-        for name in ("crd-foos.yaml", "crd-webapps.yaml", "namespaces.yaml")
-        for document in _manifests(name)
-    ]
-    deadline = time.monotonic() + 60.0
-    while documents:
-        try:
-            api.create(documents[0])
-        except ApiError as error:
-            # Not every part of the API server is up yet.
-            if error.reason != "AlreadyExists":
-                if time.monotonic() > deadline or not all(p.alive() for p in started.values()):
-                    raise ClusterLost(f"The API server does not take the CRDs: {error}") from error
-                time.sleep(_TICK)
-                continue
-        documents.pop(0)
-    for name in ("foos.samplecontroller.k8s.io", "webapps.phase4.example.com"):
-        api.until("customresourcedefinitions", name, None, _established, 30.0, f"the CRD {name}")
-
-
-def _established(crd: dict | None) -> bool:
-    conditions = ((crd or {}).get("status") or {}).get("conditions", ())
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+# -- what is kept for the next one --------------------------------------------------
 
 
 def _keep_template(running_etcd: Recorded, files: Layout) -> None:
