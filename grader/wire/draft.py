@@ -1,0 +1,126 @@
+"""An exchange while it is going on: what will be its line in the record."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from aiohttp import web
+
+from grader.wire.recorder import Recorder, embed
+from grader.wire.records import WRITE_VERBS
+from grader.wire.requests import RequestInfo
+
+
+class Draft:
+    """Collects what is known of a request until :meth:`write`, which happens once."""
+
+    def __init__(
+        self, request: web.BaseRequest, t: float, audit_id: str, user: str, recorder: Recorder
+    ) -> None:
+        self._request = request
+        self._recorder = recorder
+        self._t = t
+        self._user = user
+        self._info = RequestInfo("other")
+        self._path = request.raw_path
+        self._query: dict[str, str] = {}
+        self._seq: int | None = None
+        self.audit_id = audit_id
+        self.body = b""
+        self.forwarded = True
+        self.faults: list[str] = []
+        self.server_status: int | None = None
+        self.response_type = ""
+        self.answer = b""
+        self.error = ""
+        self.delay_answer = 0.0
+        self.time_out_after = False
+
+    def read(self, info: RequestInfo, path: str, query: dict[str, str]) -> None:
+        """What the request was understood to ask."""
+        self._info, self._path, self._query = info, path, query
+
+    @property
+    def applied(self) -> bool:
+        """Whether the API server has said that it carried a write out."""
+        return (
+            self._info.verb in WRITE_VERBS
+            and not self._query.get("dryRun")
+            and self.server_status is not None
+            and 200 <= self.server_status < 300
+        )
+
+    def name_asked(self) -> str:
+        """The object's name as the request has it: in the path, or of a new object in its body."""
+        return self._info.name or _name(self.body)
+
+    def name_known(self) -> str:
+        """The same; where the API server chose the name (generateName), from its answer."""
+        return self.name_asked() or _name(self.answer)
+
+    def summary(self) -> dict[str, str]:
+        """What it is about, for the marks of rules."""
+        info = self._info
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        return {
+            "verb": info.verb,
+            "resource": resource,
+            "namespace": info.namespace,
+            "name": self.name_known() if info.verb == "create" else info.name,
+        }
+
+    def write(self, *, status: int | None, told: bytes | None = None) -> int:
+        """Write the exchange down; returns its ``seq``.
+
+        ``status`` is what the process is told, ``told`` the body where that is not
+        the API server's. A second call does nothing: the first says what happened.
+        """
+        if self._seq is not None:
+            return self._seq
+        info, request = self._info, self._request
+        raw: dict[str, bytes] = {
+            "request_body": embed(
+                self.body, request.headers.get("Content-Type", ""), trusted=False
+            ),
+        }
+        answer = embed(self.answer, self.response_type, trusted=not self.error)
+        if status is not None and told is None:
+            raw["response_body"] = answer
+        else:
+            raw["response_body"] = told or b"null"
+            raw["withheld_body"] = answer
+        fields = {
+            "kind": "exchange",
+            "verb": info.verb,
+            "method": request.method,
+            "path": self._path,
+            "query": self._query,
+            "group": info.group,
+            "version": info.version,
+            "resource": info.resource,
+            "subresource": info.subresource,
+            "namespace": info.namespace,
+            "name": self.name_known() if info.verb == "create" else info.name,
+            "user_agent": request.headers.get("User-Agent", ""),
+            "content_type": request.headers.get("Content-Type", ""),
+            "status": status,
+            "t_request": self._t,
+            "t_response": None if status is None else time.time(),
+            "forwarded": self.forwarded,
+            "faults": self.faults,
+            "audit_id": self.audit_id,
+            "server_status": self.server_status,
+            "error": self.error,
+            "user": self._user,
+        }
+        self._seq = self._recorder.line(fields, **raw)
+        return self._seq
+
+
+def _name(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["metadata"].get("name") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+

@@ -1,0 +1,447 @@
+"""The wire's way of handling a request: read, let the rules act, forward, write down, answer.
+
+The order is what graders rely on: a request's record is on disk before the
+process gets the first byte of its answer (of a long list, the last), and a kill
+is carried out before anything is forwarded after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import Callable
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from grader.wire import negotiation
+from grader.wire.draft import Draft
+from grader.wire.engine import Armed, Engine
+from grader.wire.recorder import Recorder
+from grader.wire.requests import RequestInfo, parse, parse_query
+from grader.wire.rules import REASONS, status_object
+from grader.wire.watching import Watch
+
+#: Bigger than what the API server accepts (3 MiB), so that its refusal is the one seen.
+MAX_BODY = 32 * 1024 * 1024
+#: Answers up to this size are handed on in one piece; longer ones as they come.
+WHOLE = 256 * 1024
+
+_UPGRADE_REFUSED = (
+    "This wire carries requests and watches; exec, attach, cp and port-forward need an "
+    "upgraded connection. Use `phase4 kubectl`, which speaks to the API server directly."
+)
+_IMPERSONATION_REFUSED = (
+    "The wire gives this process its identity, so it cannot act as another user: "
+    "leave out --as and Impersonate-* headers."
+)
+
+
+class Cut(Exception):
+    """The connection to the process is to be cut, with no answer."""
+
+
+class Proxy:
+    """Everything that happens on one wire's loop. ``upstream_headers`` carry credential and identity."""
+
+    def __init__(
+        self,
+        server: str,
+        session: aiohttp.ClientSession,
+        upstream_headers: list[tuple[str, str]],
+        user: str,
+        engine: Engine,
+        recorder: Recorder,
+    ) -> None:
+        self._server = server
+        self._session = session
+        self._upstream_headers = upstream_headers
+        self._user = user
+        self._engine = engine
+        self._recorder = recorder
+        engine.on_added = self._act_at_once
+        self.watches: dict[int, Watch] = {}
+        self._serving: set[asyncio.Task] = set()
+        self._watch_of: dict[asyncio.Task, Watch] = {}
+        #: Connections of a process that was killed: nothing more of theirs is forwarded.
+        self._dead: set[object] = set()
+        self._killing = asyncio.Event()
+        self._killing.set()
+        self.kill: Callable[[], None] | None = None
+        self.web_server: web.Server | None = None
+
+    def make_request(self, message, payload, protocol, writer, task) -> web.BaseRequest:
+        """aiohttp's request factory, with room for large bodies."""
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, self._engine_loop(), client_max_size=MAX_BODY
+        )
+
+    def _engine_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve a request in a task of its own.
+
+        aiohttp cancels the handler when the process goes away. What was forwarded
+        must still be written down with the API server's answer, so only the
+        waiting is cancelled; a watch is told to end.
+        """
+        gone = asyncio.Event()
+        task = asyncio.ensure_future(self._serve(request, gone))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            gone.set()
+            if watch := self._watch_of.get(task):
+                watch.client_gone()
+            raise
+
+    async def shut(self) -> None:
+        """End every watch, let requests in flight finish for a moment, and stop."""
+        for watch in list(self.watches.values()):
+            watch.close_by_wire()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=1.0)
+        for task in self._serving:
+            task.cancel()
+
+    async def _serve(self, request: web.BaseRequest, gone: asyncio.Event) -> web.StreamResponse:
+        draft = Draft(request, time.time(), str(uuid.uuid4()), self._user, self._recorder)
+        try:
+            try:
+                return await self._answer(request, draft, gone)
+            except Cut:
+                pass
+            except (ConnectionError, asyncio.IncompleteReadError) as e:
+                draft.error = draft.error or f"the process went away ({type(e).__name__})"
+            draft.write(status=None)
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=503)
+        finally:
+            self._watch_of.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
+
+    async def _answer(
+        self, request: web.BaseRequest, draft: Draft, gone: asyncio.Event
+    ) -> web.StreamResponse:
+        self._refuse_the_dead(request, draft)
+        path, _, raw_query = request.raw_path.partition("?")
+        query = parse_query(raw_query)
+        info = parse(request.method, path, query)
+        draft.read(info, path, query)
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        try:
+            draft.body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return await self._made_up(request, draft, 413, "", "The request is larger than 32 MiB.")
+        if negotiation.wants_upgrade(request.headers):
+            return await self._made_up(request, draft, 501, "NotImplemented", _UPGRADE_REFUSED)
+        if any(key.lower().startswith("impersonate-") for key in request.headers):
+            return await self._made_up(request, draft, 403, "Forbidden", _IMPERSONATION_REFUSED)
+
+        if self._engine.armed and info.is_resource:
+            answer = await self._act_on_request(request, draft, info, gone)
+            if answer is not None:
+                return answer
+        await self._killing.wait()
+        self._refuse_the_dead(request, draft)
+        return await self._forward(request, draft, info, gone)
+
+    def _refuse_the_dead(self, request: web.BaseRequest, draft: Draft) -> None:
+        if request.protocol in self._dead or request.transport is None:
+            draft.forwarded = False
+            draft.error = "the process was killed or went away before this was forwarded"
+            raise Cut
+
+    # What rules do -------------------------------------------------------------
+
+    async def _act_on_request(
+        self, request: web.BaseRequest, draft: Draft, info: RequestInfo, gone: asyncio.Event
+    ) -> web.StreamResponse | None:
+        """Let the rules act; an answer that one of them made up, or None to go on."""
+        for armed in self._engine.for_request(info):
+            rule = armed.rule
+            if rule.name and draft.name_asked() != rule.name:
+                continue
+            if not armed.take():
+                continue
+            draft.faults.append(armed.id)
+            self._engine.fired(armed, audit_id=draft.audit_id, **draft.summary())
+            if rule.action in ("hold", "freeze"):
+                await self._wait(gone, armed.removed)
+            elif rule.action == "delay":
+                if rule.part == "answer":
+                    draft.delay_answer += rule.seconds
+                else:
+                    await self._wait(gone, armed.removed, rule.seconds)
+            elif rule.action == "timeout" and rule.applied:
+                draft.time_out_after = True
+            elif rule.action == "kill-before":
+                draft.forwarded = False
+                draft.error = "a rule killed the process before this was forwarded"
+                await self._kill(armed, "before", draft)
+                raise Cut
+            elif rule.action == "cut":
+                draft.forwarded = False
+                draft.error = "a rule cut the connection before this was forwarded"
+                raise Cut
+            else:
+                return await self._made_up(request, draft, *_refusal(armed))
+            if gone.is_set():
+                draft.forwarded = False
+                draft.error = "the process went away while a rule held this back"
+                raise Cut
+        return None
+
+    async def _act_on_answer(self, draft: Draft, info: RequestInfo) -> None:
+        """The rules that wait for a write to be applied; raises Cut where the answer is withheld."""
+        for armed in self._engine.for_answer(info):
+            if armed.rule.name and draft.name_known() != armed.rule.name:
+                continue
+            if not armed.take():
+                continue
+            draft.faults.append(armed.id)
+            self._engine.fired(armed, audit_id=draft.audit_id, **draft.summary())
+            if armed.rule.action == "kill-after":
+                draft.error = "a rule killed the process before it heard the answer"
+                await self._kill(armed, "after", draft)
+            else:
+                draft.error = "a rule dropped the answer"
+            raise Cut
+
+    async def _kill(self, armed: Armed, when: str, draft: Draft) -> None:
+        """Have the process killed. When this returns, nothing of it can be forwarded any more."""
+        if self.kill is None:
+            self._recorder.mark("kill_impossible", rule=armed.id, audit_id=draft.audit_id)
+            return
+        self._killing.clear()
+        try:
+            self._bury()
+            await asyncio.get_running_loop().run_in_executor(None, self.kill)
+            # Connections the process opened while it was dying are dead as well;
+            # two turns of the loop take in those that wait to be accepted.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            self._bury()
+        finally:
+            self._killing.set()
+        self._recorder.mark(
+            "process_killed", rule=armed.id, when=when, audit_id=draft.audit_id, **draft.summary()
+        )
+
+    def _bury(self) -> None:
+        if self.web_server is not None:
+            alive = set(self.web_server.connections)
+            self._dead = (self._dead & alive) | alive
+
+    def _act_at_once(self, armed: Armed) -> None:
+        """A cut or an error for watches acts on those that are open when it is added."""
+        rule = armed.rule
+        if rule.action not in ("cut", "error") or rule.events or not rule.on_events or rule.nth > 1:
+            return
+        open_now = [w for w in self.watches.values() if self._engine.watch_matches(rule, w.info)]
+        if not open_now or not armed.take():
+            return
+        self._engine.fired(armed, watches=[w.seq for w in open_now])
+        for watch in open_now:
+            watch.fail(armed) if rule.action == "error" else watch.cut(armed)
+
+    def _act_on_open(self, watch: Watch) -> None:
+        """The same for a watch that has just opened."""
+        for armed in self._engine.for_events(watch.info):
+            rule = armed.rule
+            if rule.action not in ("cut", "error") or rule.events:
+                continue
+            if armed.take():
+                self._engine.fired(armed, watches=[watch.seq])
+                watch.fail(armed) if rule.action == "error" else watch.cut(armed)
+                return
+
+    async def _wait(
+        self, gone: asyncio.Event, removed: asyncio.Event, seconds: float | None = None
+    ) -> None:
+        """Until the rule is removed, the process has gone, or the time has passed."""
+        waits = [asyncio.ensure_future(e.wait()) for e in (gone, removed)]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    # Forwarding ------------------------------------------------------------------
+
+    async def _forward(
+        self, request: web.BaseRequest, draft: Draft, info: RequestInfo, gone: asyncio.Event
+    ) -> web.StreamResponse:
+        headers = negotiation.forwarded(request.headers, json_only=info.is_resource)
+        headers.extend(self._upstream_headers)
+        headers["Audit-ID"] = draft.audit_id
+        try:
+            upstream = await self._session.request(
+                request.method,
+                URL(self._server + request.raw_path, encoded=True),
+                headers=headers,
+                data=draft.body or None,
+                allow_redirects=False,
+            )
+        except aiohttp.ClientConnectorError as e:
+            draft.forwarded = False
+            draft.error = f"the API server cannot be reached ({e.os_error.strerror or e})"
+            raise Cut from None
+        except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as e:
+            draft.error = f"the API server did not answer ({type(e).__name__})"
+            raise Cut from None
+        async with upstream:
+            draft.server_status = upstream.status
+            draft.response_type = upstream.headers.get("Content-Type", "")
+            if info.verb == "watch" and upstream.status == 200 and request.method != "HEAD":
+                return await self._stream_watch(request, draft, info, upstream, gone)
+            try:
+                return await self._hand_on(request, draft, info, upstream)
+            except aiohttp.ClientError as e:
+                draft.error = f"the API server's answer broke off ({type(e).__name__})"
+                raise Cut from None
+
+    async def _hand_on(
+        self,
+        request: web.BaseRequest,
+        draft: Draft,
+        info: RequestInfo,
+        upstream: aiohttp.ClientResponse,
+    ) -> web.StreamResponse:
+        headers = negotiation.returned(upstream.headers)
+        length = upstream.content_length
+        # An answer of unknown length is a long one (the API server chunks what
+        # does not fit its buffer), or a log that is followed.
+        if length is None and info.verb in ("get", "list", "other") and not draft.delay_answer:
+            return await self._stream(request, draft, upstream, headers)
+        draft.answer = await upstream.read()
+        if draft.applied:
+            await self._act_on_answer(draft, info)
+        if draft.delay_answer:
+            await asyncio.sleep(draft.delay_answer)
+        if draft.time_out_after:
+            return await self._made_up(request, draft, 504, "Timeout", _TIMED_OUT)
+        response = web.StreamResponse(status=upstream.status, headers=headers)
+        response.content_length = length if request.method == "HEAD" else len(draft.answer)
+        draft.write(status=upstream.status)
+        await response.prepare(request)
+        if draft.answer:
+            await response.write(draft.answer)
+        await response.write_eof()
+        return response
+
+    async def _stream(
+        self,
+        request: web.BaseRequest,
+        draft: Draft,
+        upstream: aiohttp.ClientResponse,
+        headers,
+    ) -> web.StreamResponse:
+        """Hand a long answer on as it comes, and write it down before its last piece."""
+        response = web.StreamResponse(status=upstream.status, headers=headers)
+        await response.prepare(request)
+        pieces: list[bytes] = []
+        held = b""
+        async for chunk in upstream.content.iter_any():
+            if held:
+                await response.write(held)
+            held = chunk
+            pieces.append(chunk)
+        draft.answer = b"".join(pieces)
+        draft.write(status=upstream.status)
+        if held:
+            await response.write(held)
+        await response.write_eof()
+        return response
+
+    async def _stream_watch(
+        self,
+        request: web.BaseRequest,
+        draft: Draft,
+        info: RequestInfo,
+        upstream: aiohttp.ClientResponse,
+        gone: asyncio.Event,
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            status=upstream.status, headers=negotiation.returned(upstream.headers)
+        )
+        seq = draft.write(status=upstream.status)
+        watch = Watch(seq, info, request, response, upstream, self._engine, self._recorder)
+        self.watches[seq] = watch
+        task = asyncio.current_task()
+        self._watch_of[task] = watch  # type: ignore[index]
+        try:
+            if gone.is_set():
+                watch.client_gone()
+            else:
+                try:
+                    await response.prepare(request)
+                except ConnectionError:
+                    watch.client_gone()
+            self._act_on_open(watch)
+            await watch.run()
+        finally:
+            del self.watches[seq]
+        return response
+
+    async def _made_up(
+        self,
+        request: web.BaseRequest,
+        draft: Draft,
+        code: int,
+        reason: str,
+        message: str,
+        retry_after: int | None = None,
+    ) -> web.StreamResponse:
+        """Answer in the API server's place, in its own form."""
+        if draft.server_status is None:
+            draft.forwarded = False
+        status = status_object(code, reason, message, retry_after)
+        body = json.dumps(status, separators=(",", ":")).encode()
+        headers = {"Content-Type": "application/json", "Audit-Id": draft.audit_id}
+        if retry_after is not None:
+            headers["Retry-After"] = str(retry_after)
+        draft.write(status=code, told=body)
+        response = web.StreamResponse(status=code, headers=headers)
+        response.content_length = len(body)
+        await response.prepare(request)
+        await response.write(body)
+        await response.write_eof()
+        return response
+
+
+_TIMED_OUT = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+
+#: What the API server says with each code, so that clients that read messages are content.
+_MESSAGES = {
+    409: "Operation cannot be fulfilled: the object has been modified; please apply your "
+    "changes to the latest version and try again",
+    410: "The provided resource version is too old.",
+    422: "The object is invalid.",
+    429: "The server has received too many requests, please try again later.",
+    500: "Internal error occurred",
+    503: "The server is currently unable to handle the request",
+    504: _TIMED_OUT,
+}
+
+_NO_WATCH_LIST = (
+    "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents "
+    "is forbidden for watch unless the WatchList feature gate is enabled"
+)
+
+
+def _refusal(armed: Armed) -> tuple[int, str, str, int | None]:
+    """Code, reason, message and Retry-After with which a rule refuses a request."""
+    rule = armed.rule
+    if rule.action == "refuse-watchlist":
+        return 422, "Invalid", _NO_WATCH_LIST, None
+    code = 504 if rule.action == "timeout" else rule.code
+    reason = rule.reason or REASONS.get(code, "")
+    return code, reason, rule.message or _MESSAGES.get(code, "refused by a rule"), rule.retry_after
