@@ -191,7 +191,7 @@ class Plugin:
         report.stack = traceback.StackSummary.from_list(
             frame for frame in report.stack if not frame.filename.startswith(_MACHINERY)
         )
-        with self.request.log.open("a", encoding="utf-8") as log:
+        with self.request.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"--- {item.nodeid}\n")
             log.writelines(report.format())
 

@@ -167,9 +167,8 @@ class Submission:
                 diagnosis="unreadable-file",
             ) from None
         state = os.fstat(descriptor)
-        handle = os.fdopen(descriptor, "rb")
         if not stat.S_ISREG(state.st_mode):
-            handle.close()
+            os.close(descriptor)
             kind = "a folder" if stat.S_ISDIR(state.st_mode) else "not a regular file"
             raise Fail(
                 expected,
@@ -178,14 +177,14 @@ class Submission:
                 diagnosis="not-a-file",
             )
         if state.st_size > limit:
-            handle.close()
+            os.close(descriptor)
             raise Fail(
                 f"{shown} has at most {_size(limit)}.",
                 f"It has {_size(state.st_size)}.",
                 next="Keep to the answer; logs and recordings have files of their own.",
                 diagnosis="file-too-large",
             )
-        return handle
+        return os.fdopen(descriptor, "rb")
 
 
 def _size(count: int) -> str:
