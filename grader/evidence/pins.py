@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.evidence import citations, indexing, sources
+from grader.evidence import citations, indexing, places, sources
 from grader.evidence.citations import Citation, Finding
 from grader.evidence.pinned import Index, PinnedFile, PinnedModule
 
@@ -76,6 +77,7 @@ class Change:
 def uses(root: Path) -> list[Use]:
     """Every upstream citation in the course, in order of files and lines."""
     found: list[Use] = []
+    declared = _declared(root)
     for file in _files(root):
         try:
             text = file.read_text()
@@ -83,11 +85,30 @@ def uses(root: Path) -> list[Use]:
             continue
         name = file.relative_to(root).as_posix()
         in_file = _of_python(text) if file.suffix == ".py" else []
+        places_seen = {(c.place, c.quote) for c, _ in in_file}
+        in_file += [
+            (c, n) for c, n in declared.get(name, ()) if (c.place, c.quote) not in places_seen
+        ]
         if file.suffix == ".md":
             in_file = [(c, c.at) for c in citations.find(text) if c.module]
         known = {(c.place, line) for c, line in in_file}
         in_file += [(c, line) for c, line in _bare(text) if (c.place, line) not in known]
         found += [Use(c, name, line) for c, line in sorted(in_file, key=lambda pair: pair[1])]
+    return found
+
+
+def _declared(root: Path) -> dict[str, list[tuple[Citation, int]]]:
+    """The places that graders make with :func:`places.line` as they are imported, by file."""
+    found: dict[str, list[tuple[Citation, int]]] = {}
+    for file in sorted((root / "grader" / "labs").glob("lab_*.py")):
+        with places.recording() as recorded:
+            try:
+                runpy.run_path(str(file), run_name=f"grader.labs.{file.stem}")
+            except Exception:  # a grader that does not run is for its own tests to find
+                recorded.clear()
+        for citation, at, line in recorded:
+            name = Path(at).relative_to(root).as_posix()
+            found.setdefault(name, []).append((citation, line))
     return found
 
 
@@ -111,18 +132,38 @@ def _of_python(text: str) -> list[tuple[Citation, int]]:
         tree = ast.parse(text)
     except SyntaxError:
         return []
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or len(node.args) < 2:
             continue
-        place, quote = (
-            a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None
-            for a in node.args[:2]
-        )
+        place, quote = (_string(a, constants) for a in node.args[:2])
         cited = citations.parse_place(place) if place and quote else None
         if cited and cited.module:
             found.append((replace(cited, quote=quote, at=node.args[0].lineno), node.args[0].lineno))
     return found
+
+
+def _string(node: ast.expr, constants: dict[str, str]) -> str | None:
+    """The string that an expression is: a literal, or an f-string of the file's own constants."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Name):
+        return constants.get(node.id)
+    if isinstance(node, ast.FormattedValue):
+        return _string(node.value, constants)
+    if isinstance(node, ast.JoinedStr):
+        parts = [_string(value, constants) for value in node.values]
+        return None if None in parts else "".join(p for p in parts if p is not None)
+    return None
 
 
 def _bare(text: str) -> Iterator[tuple[Citation, int]]:

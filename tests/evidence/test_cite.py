@@ -151,6 +151,19 @@ def test_citations_are_found_in_pages_graders_and_comments(course):
     assert pins.broken(found, INDEX) == []
 
 
+def test_places_that_a_grader_makes_from_constants_are_found(course):
+    (course / "grader" / "labs" / "lab_9.py").write_text(
+        "from grader.evidence.places import line\n"
+        "FILE = 'example.com/queue@v1.2.3/pkg/queue.go'\n"
+        "ALL = [line(f'{FILE}:{n}', text) for n, text in ((8, 'if q.has(item) {'), (9, 'return'))]\n"
+    )
+    found = [u for u in pins.uses(course) if u.file.endswith("lab_9.py")]
+    assert [(u.line, u.citation.line, u.citation.quote) for u in found] == [
+        (3, 8, "if q.has(item) {"),
+        (3, 9, "return"),
+    ]
+
+
 def test_a_bumped_pin_lists_what_moved_and_what_died(course):
     text = "// one line more\n" + QUEUE_GO.replace("q.has(item)", "q.contains(item)")
     new = PinnedModule("example.com/queue", "v1.3.0", {"pkg/queue.go": file("pkg/queue.go", text)})
