@@ -15,6 +15,7 @@ from __future__ import annotations
 import bisect
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -54,7 +55,10 @@ class History:
         self._api = api
         self._changed = threading.Condition()
         self._states: list[State] = []
-        self._live: dict[str, dict[str, dict]] = {"webapps": {}, "pods": {}, "configmaps": {}}
+        #: (resource, namespace) → UID → object.
+        self._live: dict[tuple[str, str], dict[str, dict]] = defaultdict(dict)
+        #: How often something changed in a namespace; records count for all of them.
+        self._changes: dict[str, int] = defaultdict(int)
         self._broken: str = ""
         self._closed = False
         self._watches = []
@@ -66,7 +70,8 @@ class History:
             listed = api.list(name, namespace)
             version = listed["metadata"]["resourceVersion"]
             for item in listed["items"]:
-                self._live[resource][item["metadata"]["uid"]] = item
+                meta = item["metadata"]
+                self._live[resource, meta["namespace"]][meta["uid"]] = item
             thread = threading.Thread(
                 target=self._follow,
                 args=(resource, name, namespace, version),
@@ -103,10 +108,12 @@ class History:
                     state = State(int(version), type, resource, obj, time.time())
                     with self._changed:
                         bisect.insort(self._states, state, key=lambda s: s.revision)
+                        there = self._live[resource, state.namespace]
                         if type == "DELETED":
-                            self._live[resource].pop(state.uid, None)
+                            there.pop(state.uid, None)
                         else:
-                            self._live[resource][state.uid] = obj
+                            there[state.uid] = obj
+                        self._changes[state.namespace] += 1
                         self._changed.notify_all()
         except Exception as error:
             with self._changed:
@@ -124,7 +131,31 @@ class History:
         """The world of the WebApp of that name as it is now (as far as has been seen)."""
         with self._changed:
             self._check()
-            return _world(self._live, namespace, name)
+            return self._world(namespace, name)
+
+    def live(self, resource: str, name: str, namespace: str) -> dict | None:
+        """The object of that name as it is now, or None."""
+        with self._changed:
+            self._check()
+            for obj in self._live[resource, namespace].values():
+                if obj["metadata"]["name"] == name:
+                    return obj
+        return None
+
+    def record(self, uid: str) -> dict | None:
+        """The DNS record of the WebApp with that UID, or None."""
+        return self.live("configmaps", f"record-{uid}", DNS_NAMESPACE)
+
+    def pods(self, app: dict) -> list[dict]:
+        """The Pods that a WebApp controls now, whatever state they are in."""
+        meta = app["metadata"]
+        with self._changed:
+            self._check()
+            return [
+                pod
+                for pod in self._live["pods", meta["namespace"]].values()
+                if (controller_of(pod) or {}).get("uid") == meta["uid"]
+            ]
 
     def states(self, *, uid: str | None = None, resource: str | None = None) -> list[State]:
         """The states seen so far, in the order of their revisions."""
@@ -161,18 +192,27 @@ class History:
 
     # -- waiting ------------------------------------------------------------------
 
-    def until(self, predicate: Callable[[], object], timeout: float) -> bool:
-        """Wait until ``predicate()`` is true, asking after every change; False after ``timeout`` s."""
+    def until(self, namespace: str, predicate: Callable[[], object], timeout: float) -> bool:
+        """Wait until ``predicate()`` is true, asked whenever something changed in the namespace.
+
+        False after ``timeout`` seconds.
+        """
         deadline = time.monotonic() + timeout
         with self._changed:
             while True:
                 self._check()
                 if predicate():
                     return True
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seen = self._changes[namespace], self._changes[DNS_NAMESPACE]
+                changed = self._changed.wait_for(
+                    lambda seen=seen: (
+                        self._broken
+                        or (self._changes[namespace], self._changes[DNS_NAMESPACE]) != seen
+                    ),
+                    max(0.0, deadline - time.monotonic()),
+                )
+                if not changed:
                     return False
-                self._changed.wait(left)
 
     def quiet(self, namespace: str, seconds: float, timeout: float) -> bool:
         """Wait until nothing in a namespace changed for ``seconds``; False after ``timeout`` s."""
@@ -180,46 +220,28 @@ class History:
         with self._changed:
             while True:
                 self._check()
-                last = max(
-                    (s.seen for s in reversed(self._states) if s.namespace == namespace),
-                    default=0.0,
+                seen = self._changes[namespace]
+                still = not self._changed.wait_for(
+                    lambda seen=seen: self._broken or self._changes[namespace] != seen, seconds
                 )
-                left = last + seconds - time.time()
-                if left <= 0:
+                if still:
                     return True
-                if time.monotonic() + left > deadline:
+                if time.monotonic() > deadline:
                     return False
-                self._changed.wait(left)
 
-
-def _world(live: dict[str, dict[str, dict]], namespace: str, name: str) -> World:
-    app = next(
-        (
-            obj
-            for obj in live["webapps"].values()
-            if obj["metadata"]["name"] == name and obj["metadata"]["namespace"] == namespace
-        ),
-        None,
-    )
-    if app is None:
-        return World(None)
-    uid = app["metadata"]["uid"]
-    pods = [o for o in live["pods"].values() if o["metadata"]["namespace"] == namespace]
-    return World(
-        app,
-        pods=[pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid],
-        labelled=[
-            pod
-            for pod in pods
-            if pod["metadata"].get("labels", {}).get(LABEL) == name
-            and (controller_of(pod) or {}).get("uid") != uid
-        ],
-        record=next(
-            (
-                record
-                for record in live["configmaps"].values()
-                if record["metadata"]["name"] == f"record-{uid}"
-            ),
-            None,
-        ),
-    )
+    def _world(self, namespace: str, name: str) -> World:
+        app = self.live("webapps", name, namespace)
+        if app is None:
+            return World(None)
+        uid = app["metadata"]["uid"]
+        return World(
+            app,
+            pods=self.pods(app),
+            labelled=[
+                pod
+                for pod in self._live["pods", namespace].values()
+                if pod["metadata"].get("labels", {}).get(LABEL) == name
+                and (controller_of(pod) or {}).get("uid") != uid
+            ],
+            record=self.record(uid),
+        )

@@ -1,0 +1,316 @@
+"""Where an operator is tried: a cluster, the operator's processes, and what was seen.
+
+A :class:`Bench` holds what a whole run shares; each scenario works on a view of
+it with a namespace and a log of its own. Scenarios that are not ``alone`` share
+one operator process and run at the same time, each with WebApps of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.cluster.api import Api, ApiError
+from grader.conformance import contract, diagnosis
+from grader.conformance.contract import World, shortfalls
+from grader.conformance.history import History
+from grader.runner import Runner, RunningProgram
+from grader.verdict import Fail
+from grader.wire.records import WRITE_VERBS, Exchange, parse_line
+
+if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
+    from grader.conformance.scenario import Scenario
+
+#: Seconds. Long enough for a slow operator that lists everything once a second;
+#: only a wrong one waits it out.
+SETTLE = 15.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The operator under test: a command in words, and where it runs.
+
+    ``{kubeconfig}`` in a word is replaced by the file that points at the wire;
+    KUBECONFIG names it as well. The flags of the contract are added.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        return shlex.join(self.argv)
+
+
+class Bench:
+    """One run of the gate against one subject."""
+
+    def __init__(self, cluster: Cluster, subject: Subject, run_dir: Path, *, seed: int = 0) -> None:
+        self.cluster = cluster
+        self.subject = subject
+        self.run_dir = run_dir
+        self.seed = seed
+        self.api = Api(cluster, user_agent="phase4-conformance")
+        self.history = History(self.api)
+        self.measured: dict[str, Any] = {}
+        self.rng = random.Random(seed)
+        self.log_path = run_dir / "gate.log"
+        self._scenario: Scenario | None = None
+        self._shared = _Shared(Runner(cluster, run_dir, seed=seed))
+        self._namespaces: list[str] = []
+
+    def for_scenario(self, one: Scenario) -> Bench:
+        """A view with measurements, randomness and namespaces of its own."""
+        view = object.__new__(Bench)
+        view.__dict__.update(self.__dict__)
+        view.measured = {}
+        view.rng = random.Random(f"{self.seed}/{one.id}")
+        view._scenario = one
+        return view
+
+    def log(self, text: str) -> None:
+        with self._shared.lock, self.log_path.open("a", encoding="utf-8") as log:
+            log.write(text.rstrip() + "\n")
+
+    def close(self) -> None:
+        """End every process, and ask for the namespaces to be deleted."""
+        self._shared.runner.close()
+        self.history.close()
+        for name in self._namespaces:
+            self.let_go(name)
+
+    # -- the operator ---------------------------------------------------------------
+
+    def ready(self) -> None:
+        """See to it that the shared process runs: start it, again where it has died."""
+        with self._shared.lock:
+            if self._shared.operator is None:
+                self._shared.operator = self._start("operator")
+            elif self._shared.operator.exited is not None:
+                self._shared.operator.start()
+
+    def stop_shared(self) -> None:
+        """End the shared process, so that a scenario can have one of its own."""
+        with self._shared.lock:
+            if self._shared.operator is not None:
+                self._shared.operator.kill()
+                self._shared.operator.wire.close()
+                self._shared.operator = None
+
+    def start(
+        self, *flags: str, rules: Sequence[str] = (), client: str = "", **keywords: Any
+    ) -> RunningProgram:
+        """An operator process of the scenario's own, on a wire with ``rules``."""
+        assert self._scenario is not None and self._scenario.alone
+        client = client or f"operator-{next(self._shared.numbers)}"
+        return self._start(client, *flags, rules=rules, **keywords)
+
+    def _start(self, client: str, *flags: str, rules: Sequence[str] = (), **keywords: Any):
+        return self._shared.runner(
+            (*self.subject.argv, *flags),
+            client,
+            rules=rules,
+            env=self.subject.env,
+            cwd=self.subject.cwd,
+            **keywords,
+        )
+
+    # -- objects --------------------------------------------------------------------
+
+    def namespace(self) -> str:
+        """A fresh namespace."""
+        name = f"gate-{random.SystemRandom().randrange(16**8):08x}"
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self._namespaces.append(name)
+        return name
+
+    def let_go(self, namespace: str) -> None:
+        """Delete a namespace although nobody may be left to remove its finalizers."""
+        try:
+            for item in self.api.list(contract.WEBAPPS, namespace)["items"]:
+                name = item["metadata"]["name"]
+                self.api.delete(contract.WEBAPPS, name, namespace)
+                if self.api.find(contract.WEBAPPS, name, namespace):
+                    self.api.patch(
+                        contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace
+                    )
+                record = contract.record_name(item)
+                if self.api.find("configmaps", record, contract.DNS_NAMESPACE):
+                    self.api.delete("configmaps", record, contract.DNS_NAMESPACE)
+            self.api.delete("namespaces", namespace)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def name(self) -> str:
+        """A name that no operator can know beforehand."""
+        return f"{self.rng.choice(_WORDS)}-{self.rng.randrange(1000)}"
+
+    def create(self, namespace: str, name: str = "", **spec: Any) -> dict:
+        """Create a WebApp and return it as the server has it."""
+        return self.api.create(contract.webapp(name or self.name(), namespace, **spec))
+
+    def change(self, app: dict, **spec: Any) -> dict:
+        """Patch a WebApp's spec."""
+        meta = app["metadata"]
+        return self.api.patch(contract.WEBAPPS, meta["name"], {"spec": spec}, meta["namespace"])
+
+    def world(self, app: dict) -> World:
+        """The world of that very WebApp, as the API server has it."""
+        meta = app["metadata"]
+        world = self.history.world(meta["namespace"], meta["name"])
+        if world.webapp is not None and world.webapp["metadata"]["uid"] != meta["uid"]:
+            return World(None)
+        return world
+
+    # -- waiting --------------------------------------------------------------------
+
+    def settled(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> World:
+        """Wait until the WebApp's world is as its spec (at ``app``'s generation or later) says.
+
+        ``doing`` completes «After …». Raises Fail with what is missing, named
+        by :mod:`grader.conformance.diagnosis` where ``fail`` gives no diagnosis.
+        """
+        generation = app["metadata"]["generation"]
+
+        def right() -> bool:
+            world = self.world(app)
+            return (
+                world.webapp is not None
+                and world.webapp["metadata"]["generation"] >= generation
+                and not shortfalls(world)
+            )
+
+        if self.history.until(app["metadata"]["namespace"], right, timeout):
+            return self.world(app)
+        raise self._not_settled(app, doing, timeout, shortfalls(self.world(app)), fail)
+
+    def gone(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> None:
+        """Wait until the WebApp, its record and its Pods are gone."""
+        uid = app["metadata"]["uid"]
+
+        def left() -> list[str]:
+            world = self.world(app)
+            found = []
+            if world.webapp is not None:
+                finalizers = world.webapp["metadata"].get("finalizers", [])
+                found.append(f"The WebApp is still there, with the finalizers {finalizers}.")
+            if self.history.record(uid):
+                found.append(f"The DNS record record-{uid} is still there.")
+            found += [
+                f"Pod {pod['metadata']['name']} is still there." for pod in self.history.pods(app)
+            ]
+            return found
+
+        if not self.history.until(app["metadata"]["namespace"], lambda: not left(), timeout):
+            raise self._not_settled(app, doing, timeout, left(), fail)
+
+    def _not_settled(
+        self, app: dict, doing: str, timeout: float, problems: list[str], fail: dict[str, Any]
+    ) -> Fail:
+        shown = problems[:3] + ([f"And {len(problems) - 3} more."] if problems[3:] else [])
+        found = diagnosis.of_stuck(self, app)
+        fields: dict[str, Any] = {
+            "why": found.why
+            or "Level-triggered means: whatever happened before, the world ends as the spec says.",
+            "next": found.next
+            or "Read the exchanges below: which write is missing, and what was answered last?",
+            "diagnosis": found.name,
+            "evidence": found.evidence,
+        }
+        fields.update({key: value for key, value in fail.items() if value})
+        return Fail(
+            f"After {doing}, the world of the WebApp is as its spec says within {timeout:g} s.",
+            " ".join(shown) or "It became right and then changed again.",
+            **fields,
+        )
+
+    def exchanges(self, client: str | None = None) -> list[Exchange]:
+        """What the operator's processes said on their wires so far, in order of time."""
+        found = [
+            exchange
+            for program in self.programs()
+            if client in (None, program.client)
+            for exchange in self._shared.record(program)
+        ]
+        return sorted(found, key=lambda exchange: exchange.t_request)
+
+    def wait_exchange(
+        self, program: RunningProgram, predicate: Callable[[Exchange], bool], timeout: float
+    ) -> bool:
+        """Wait until the process has had such an exchange; False after ``timeout`` s or its end."""
+        return self._wait(
+            program, timeout, lambda: any(map(predicate, self._shared.record(program)))
+        )
+
+    def wait_write(self, program: RunningProgram, since: float, timeout: float) -> bool:
+        """Wait until the process writes something (other than a lease or an event)."""
+        return self.wait_exchange(
+            program,
+            lambda e: (
+                e.verb in WRITE_VERBS
+                and e.resource not in ("leases", "events")
+                and e.t_request >= since
+            ),
+            timeout,
+        )
+
+    def ended_within(
+        self,
+        program: RunningProgram,
+        timeout: float,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Wait for the end of the process; False after ``timeout`` s, or once ``unless()``."""
+        self._wait(program, timeout, unless)
+        return program.exited is not None
+
+    @staticmethod
+    def _wait(program: RunningProgram, timeout: float, condition: Callable[[], bool]) -> bool:
+        """Wait for the condition or the process's end, whichever comes first."""
+        try:
+            program.until(condition, timeout, "is seen")
+        except (Fail, RuntimeError):
+            return bool(condition())
+        return True
+
+    def programs(self) -> list[RunningProgram]:
+        """Every process started so far."""
+        return list(self._shared.runner.programs)
+
+
+class _Shared:
+    """What all views of a bench have in common."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner.__enter__()
+        self.lock = threading.RLock()
+        self.operator: RunningProgram | None = None
+        self.numbers = itertools.count(1)
+        self._records: dict[Path, tuple[int, list[Exchange]]] = {}
+
+    def record(self, program: RunningProgram) -> list[Exchange]:
+        """The exchanges in a wire's record; what was read before is not read again."""
+        path = program.wire.record
+        with self.lock:
+            offset, known = self._records.get(path, (0, []))
+            with path.open("rb") as record:
+                record.seek(offset)
+                data = record.read()
+            # The last line may still be on its way to the disk.
+            whole = data[: data.rfind(b"\n") + 1]
+            parsed = [parse_line(line) for line in whole.splitlines()]
+            known = known + [one for one in parsed if isinstance(one, Exchange)]
+            self._records[path] = (offset + len(whole), known)
+            return known
+
+
+_WORDS = ("shop", "blog", "wiki", "mail", "chat", "maps", "news", "bank", "zoo", "lab")

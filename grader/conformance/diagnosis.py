@@ -1,0 +1,135 @@
+"""What kind of fault keeps a world from becoming right: named from the exchanges alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grader.conformance.bench import Bench
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+#: Exchanges shown below a message.
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """``name`` is empty where the fault is none that we know by name."""
+
+    name: str = ""
+    why: str = ""
+    next: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+def of_stuck(bench: Bench, app: dict) -> Diagnosis:
+    """Why the world of a WebApp did not become right.
+
+    Looks, in this order, for: a process that died; nothing done at all; a write
+    that was forbidden; a status that was sent to the main resource; a create
+    that is answered AlreadyExists again and again; a write that failed and was
+    never tried again.
+    """
+    from grader.witness import describe
+
+    meta = app["metadata"]
+    concerned = [e for e in bench.exchanges() if _concerns(e, meta)]
+    writes = [e for e in concerned if e.verb in _WRITES]
+    shown = tuple(describe(e) for e in writes[-_SHOWN:])
+
+    for program in bench.programs():
+        ended = program.exited
+        if ended is not None and ended.by == "itself":
+            return Diagnosis(
+                "operator-died",
+                "An operator that dies does nothing until somebody starts it again, and then "
+                "most likely dies of the same object.",
+                "The end of its standard error is below.",
+                (f"The operator {ended}.", *program.stderr_tail(8)),
+            )
+    if not writes:
+        return Diagnosis(
+            "never-acted",
+            "Nothing was written for this WebApp at all.",
+            "Does an event of it reach the queue, and a worker the key?",
+            tuple(describe(e) for e in concerned[-_SHOWN:]),
+        )
+    forbidden = [e for e in writes if e.status == 403]
+    if forbidden:
+        terminating = "being terminated" in str(forbidden[-1].answer)
+        return Diagnosis(
+            "namespace-terminating" if terminating else "forbidden",
+            "The API server does not allow this write.",
+            "Compare the verb and the resource, subresources too, with the operator's role.",
+            tuple(describe(e) for e in forbidden[-3:]),
+        )
+    if (lost := _status_through_main(writes)) is not None:
+        return Diagnosis(
+            "status-through-main-resource",
+            "With the status subresource on, the API server ignores .status in a write to the "
+            "object itself: it answers 200 and drops it.",
+            "Send the status to …/status.",
+            (describe(lost),),
+        )
+    by_target: dict[tuple[str, str, str], list[Any]] = defaultdict(list)
+    for exchange in writes:
+        by_target[exchange.verb, exchange.target, _name(exchange)].append(exchange)
+    for (verb, target, name), attempts in by_target.items():
+        exists = [e for e in attempts if _reason(e) == "AlreadyExists"]
+        if len(exists) >= 3 and exists[-1] is attempts[-1]:
+            return Diagnosis(
+                "gave-up-on-already-exists",
+                "AlreadyExists is the good news that the last run got that far.",
+                "Treat it as done: read what is there, and go on with the next step.",
+                (f"{len(exists)} × {verb} {target} {name} answered AlreadyExists", *shown[-3:]),
+            )
+    for (verb, target, name), attempts in by_target.items():
+        last = attempts[-1]
+        if last.status is None or last.status >= 500 or last.status in (409, 422, 429):
+            return Diagnosis(
+                "swallowed-error",
+                "The write failed and was not tried again: no event will come of a write that "
+                "never happened.",
+                "Return the error to the worker, and let it put the key back with a delay.",
+                (describe(last), f"…and nothing after it to {verb} {target} {name}."),
+            )
+    return Diagnosis(evidence=shown)
+
+
+def _concerns(exchange: Any, meta: dict) -> bool:
+    if exchange.namespace == meta["namespace"]:
+        return True
+    return exchange.namespace == "dns" and meta["uid"] in (
+        exchange.name + str((exchange.request_body or {}).get("metadata", {}).get("name", ""))
+        if isinstance(exchange.request_body, dict)
+        else exchange.name
+    )
+
+
+def _name(exchange: Any) -> str:
+    if exchange.name:
+        return exchange.name
+    body = exchange.request_body
+    return body.get("metadata", {}).get("name", "") if isinstance(body, dict) else ""
+
+
+def _reason(exchange: Any) -> str:
+    answer = exchange.answer
+    return answer.get("reason", "") if isinstance(answer, dict) else ""
+
+
+def _status_through_main(writes: list[Any]) -> Any | None:
+    """A write to the WebApp itself that carried a status which the server dropped."""
+    if any(e.resource == "webapps" and e.subresource == "status" for e in writes):
+        return None
+    for exchange in writes:
+        if exchange.target != "webapps" or exchange.verb not in ("update", "patch"):
+            continue
+        sent, got = exchange.request_body, exchange.answer
+        if not isinstance(sent, dict) or not isinstance(got, dict) or not sent.get("status"):
+            continue
+        if sent["status"] != got.get("status"):
+            return exchange
+    return None

@@ -1,0 +1,137 @@
+"""The gate: every scenario against one operator, and what came of it.
+
+>>> report = conform(cluster, Subject(("./my-operator",), cwd), run_dir)
+>>> report.passed
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.cluster.api import Api
+from grader.conformance import contract
+from grader.conformance.bench import Bench, Subject
+from grader.conformance.scenario import PARTS, Result, Scenario, judge, scenarios
+from grader.verdict import Verdict
+
+if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
+
+#: Scenarios that share the operator process and run at the same time.
+_AT_ONCE = 6
+
+
+@dataclass
+class Report:
+    """What the gate says of one operator."""
+
+    command: str
+    seed: int
+    backend: str
+    versions: dict[str, str]
+    started: float
+    duration: float = 0.0
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL if anything failed; else UNKNOWN if anything could not be judged."""
+        seen = {result.verdict for result in self.results}
+        for worst in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_GRADED):
+            if worst in seen:
+                return worst
+        return Verdict.PASS if self.results else Verdict.UNKNOWN
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASS
+
+    def of_part(self, part: str) -> list[Result]:
+        return [result for result in self.results if result.id.startswith(part + "/")]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "seed": self.seed,
+            "backend": self.backend,
+            "versions": self.versions,
+            "started": self.started,
+            "duration": round(self.duration, 2),
+            "verdict": self.verdict.value,
+            "results": [result.to_json() for result in self.results],
+        }
+
+    def save(self, path: Path) -> None:
+        partial = path.with_name(path.name + ".part")
+        partial.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)
+
+
+def conform(
+    cluster: Cluster,
+    subject: Subject,
+    run_dir: Path,
+    *,
+    only: Iterable[str] = (),
+    seed: int = 0,
+    on_result: Callable[[Result], None] = lambda result: None,
+    on_start: Callable[[Scenario], None] = lambda one: None,
+) -> Report:
+    """Run the gate; ``only`` names parts or scenarios (all of them when empty).
+
+    ``on_result`` is called with each result as it is known, from any thread.
+    Raises :class:`grader.cluster.errors.EnvironmentProblem` where there is no
+    cluster to run on; an operator's faults are results, never exceptions.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    _prepare(Api(cluster))
+    report = Report(subject.shown, seed, cluster.backend, dict(cluster.versions), time.time())
+    began = time.monotonic()
+    chosen = select(only)
+    bench = Bench(cluster, subject, run_dir, seed=seed)
+
+    def run(one: Scenario) -> Result:
+        on_start(one)
+        result = judge(one, bench)
+        on_result(result)
+        return result
+
+    try:
+        for part in PARTS:
+            together = [s for s in chosen if s.part == part and not s.alone]
+            if together:
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                    report.results += pool.map(run, together)
+            report.results += [run(s) for s in chosen if s.part == part and s.alone]
+    finally:
+        bench.close()
+        report.duration = time.monotonic() - began
+    report.save(run_dir / "conformance.json")
+    return report
+
+
+def select(only: Iterable[str] = ()) -> list[Scenario]:
+    """The scenarios that parts or ids name. Raises ValueError for a name that is neither."""
+    names = list(only)
+    known = scenarios()
+    if not names:
+        return known
+    for name in names:
+        if name not in PARTS and all(s.id != name for s in known):
+            raise ValueError(
+                f"{name} is no part and no scenario of the gate. Parts: {', '.join(PARTS)}."
+            )
+    return [s for s in known if s.part in names or s.id in names]
+
+
+def _prepare(api: Api) -> None:
+    """The namespaces that the contract promises to an operator."""
+    for name in (contract.DNS_NAMESPACE, contract.LEASE_NAMESPACE):
+        if api.find("namespaces", name) is None:
+            api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -1,0 +1,338 @@
+"""Faults: one thing goes wrong on the way, and the world ends as the spec says all the same."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from grader.conformance import contract, invariants
+from grader.conformance.bench import Bench
+from grader.conformance.scenario import scenario
+from grader.verdict import Fail
+
+#: Each write of a WebApp's life, as the wire's rules name it.
+WRITES = {
+    "the finalizer is stored": "update,patch webapps",
+    "the record is made": "create configmaps",
+    "a Pod is made": "create,patch pods",
+    "the status is written": "update,patch webapps/status",
+}
+LAST_WRITES = {
+    "a Pod is deleted": "delete,deletecollection pods",
+    "the record is deleted": "delete configmaps",
+    "the finalizer is removed": "update,patch webapps",
+}
+ERRORS = (
+    "answer 409",
+    "answer 500",
+    "answer 429 retry-after=1",
+    "timeout",
+    "drop-answer",
+)
+#: Seconds. Backoff may have grown while one fault followed another.
+RECOVERY = 20.0
+
+
+def _rule(error: str, target: str, options: str = "") -> str:
+    action, _, rest = error.partition(" ")
+    code, _, extra = rest.partition(" ")
+    words = [action, code, target, extra, options]
+    return " ".join(word for word in words if word)
+
+
+@scenario(
+    "faults/errors-on-create", "An error on any write of a new WebApp is got over", alone=True
+)
+def errors_on_create(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    table: dict[str, str] = {}
+    for when, target in WRITES.items():
+        for error in ERRORS:
+            rule = running.wire.rules.add(_rule(error, target))
+            app = bench.create(bench.namespace(), replicas=2)
+            doing = f"«{rule.text}» hit it once, as {when}"
+            bench.settled(app, doing, timeout=RECOVERY)
+            fired = rule.fired
+            rule.remove()
+            if not fired:
+                table[f"{error} / {when}"] = "never happened"
+                continue
+            table[f"{error} / {when}"] = "converged"
+            invariants.finalizer_before_record(bench, app)
+            invariants.never_more_pods_than(bench, app, 2, slack=_slack(error, target))
+    bench.measured["converged"] = table
+    running.kill()
+
+
+def _slack(error: str, target: str) -> int:
+    # Where the answer to a create is lost, an operator whose Pods have generated
+    # names cannot know; one too many for a moment is then no mistake.
+    return 1 if error in ("drop-answer", "timeout") and "pods" in target else 0
+
+
+@scenario(
+    "faults/errors-on-delete", "An error on any write of a WebApp's end is got over", alone=True
+)
+def errors_on_delete(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    table: dict[str, str] = {}
+    for when, target in LAST_WRITES.items():
+        for error in ERRORS:
+            app = bench.create(bench.namespace(), replicas=2)
+            bench.settled(app, "creating a WebApp")
+            meta = app["metadata"]
+            rule = running.wire.rules.add(_rule(error, target))
+            doing = f"«{rule.text}» hit it once, as {when}"
+            if "pods" in target:
+                bench.settled(bench.change(app, replicas=1), doing, timeout=RECOVERY)
+                bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+            else:
+                bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+            bench.gone(app, doing, timeout=RECOVERY)
+            table[f"{error} / {when}"] = "converged" if rule.fired else "never happened"
+            rule.remove()
+            invariants.record_gone_before_finalizer(bench, app)
+            invariants.nothing_made_while_terminating(bench, app)
+    bench.measured["converged"] = table
+    running.kill()
+
+
+@scenario(
+    "faults/backoff", "What fails again and again is tried again with growing pauses", alone=True
+)
+def backoff(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    window = 4.0
+    for target in ("create,patch pods", "update,patch webapps/status"):
+        rule = running.wire.rules.add(f"answer 500 {target} ns={namespace} times=always")
+        since = time.time()
+        app = bench.create(namespace, replicas=1)
+        bench.ended_within(running, window)
+        rule.remove()
+        attempts = [
+            e
+            for e in bench.exchanges(running.client)
+            if e.namespace == namespace and e.t_request >= since and e.status == 500
+        ]
+        per_write = Counter((e.verb, e.target, e.name) for e in attempts)
+        most = max(per_write.values(), default=0)
+        bench.measured[f"attempts in {window:g} s: {target}"] = most
+        # 5 ms doubling makes ten in four seconds; a fixed 100 ms makes forty.
+        if most > 30:
+            raise _no_backoff(attempts, most, window)
+        bench.settled(app, "the API server answered 500 for a while", timeout=60.0)
+    running.kill()
+
+
+def _no_backoff(attempts: list, most: int, window: float) -> Fail:
+    from grader.witness import describe
+
+    gaps = [b.t_request - a.t_request for a, b in zip(attempts, attempts[1:], strict=False)]
+    return Fail(
+        "A write that fails is tried again after pauses that grow.",
+        f"It was sent {most} times in {window:g} s, the last pauses being "
+        f"{', '.join(f'{gap * 1000:.0f} ms' for gap in gaps[-4:])}.",
+        why="A server that is in trouble gets more of it from every client that will not wait.",
+        next="AddRateLimited, not Add; and Forget only after a success.",
+        diagnosis="no-backoff",
+        evidence=[describe(e) for e in attempts[-6:]],
+    )
+
+
+@scenario(
+    "faults/expired", "A 410 in every watch is got over, without a flood of lists", alone=True
+)
+def expired(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    bench.settled(app, "creating a WebApp")
+    since = time.time()
+    for resource in ("webapps", "pods", "configmaps"):
+        running.wire.rules.add(f"error 410 watch {resource}")
+    app = bench.change(app, replicas=4)
+    bench.settled(
+        app, "every watch was answered 410 Gone", timeout=30.0, diagnosis="watch-dead-after-410"
+    )
+    lists = Counter(
+        e.resource
+        for e in bench.exchanges(running.client)
+        if e.verb in ("list", "watch") and e.t_request >= since
+    )
+    bench.measured["lists and watches"] = dict(lists)
+    running.kill()
+    if lists and max(lists.values()) > 25:
+        resource, count = lists.most_common(1)[0]
+        raise Fail(
+            "After a 410 a client lists again, once or twice, and goes on.",
+            f"It sent {count} lists and watches of {resource}.",
+            why="A 410 comes to all clients at once, after a restart of the API server.",
+            next="Pause before listing again, and start from no resourceVersion.",
+            diagnosis="relist-hot-loop",
+        )
+
+
+@scenario("faults/hidden-delete", "A delete that no watch delivered is found out", alone=True)
+def hidden_delete(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    world = bench.settled(app, "creating a WebApp")
+    victim = bench.rng.choice(world.standing)["metadata"]["name"]
+    hide = running.wire.rules.add(f"hide DELETED watch pods name={victim} ns={namespace}")
+    # Before it goes it is seen to be on its way out; that is hidden as well.
+    more = running.wire.rules.add(
+        f"hide MODIFIED watch pods name={victim} ns={namespace} times=always"
+    )
+    bench.api.delete("pods", victim, namespace)
+    hide.wait_fired(timeout=10.0)
+    more.remove()
+    cut = running.wire.rules.add("error 410 watch pods")
+    cut.wait_fired(timeout=10.0)
+    bench.settled(
+        app,
+        "a Pod was deleted, the event was lost, and the watch had to be started anew",
+        timeout=30.0,
+        diagnosis="operator-died" if running.exited else "missed-delete",
+    )
+    running.kill()
+
+
+@scenario(
+    "faults/frozen-cache", "With a cache that stands still, nothing is made twice", alone=True
+)
+def frozen_cache(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    # The caches must be full before they can be stale.
+    warm = bench.create(bench.namespace(), replicas=1)
+    bench.settled(warm, "creating a WebApp")
+    namespace = bench.namespace()
+    running.wire.rules.add("freeze watch pods")
+    app = bench.create(namespace, replicas=3)
+    bench.history.until(namespace, lambda: len(bench.history.pods(app)) >= 3, 10.0)
+    for number in range(5):
+        # Reasons to look again, while the cache knows of no Pod.
+        bench.api.patch(
+            contract.WEBAPPS,
+            app["metadata"]["name"],
+            {"metadata": {"annotations": {"gate": str(number)}}},
+            namespace,
+        )
+        bench.history.quiet(namespace, 0.15, 3.0)
+    invariants.never_more_pods_than(bench, app, 3)
+    running.wire.rules.thaw()
+    bench.settled(app, "the watch of Pods stood still for a while", timeout=30.0)
+    invariants.never_more_pods_than(bench, app, 3)
+    running.kill()
+
+
+@scenario("faults/stale-spec", "Nothing is destroyed on a spec that is out of date", alone=True)
+def stale_spec(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=1)
+    bench.settled(app, "creating a WebApp")
+    running.wire.rules.add("freeze watch webapps")
+    # A second operator's work, or this one's from before a restart: the spec went
+    # up to 3 and the Pods are there, and this cache has heard of the Pods alone.
+    app = bench.change(app, replicas=3)
+    template = bench.world(app).standing[0]
+    made = []
+    for number in range(2):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{app['metadata']['name']}-by-another-{number}",
+                "namespace": namespace,
+                "labels": template["metadata"]["labels"],
+                "ownerReferences": template["metadata"]["ownerReferences"],
+            },
+            "spec": {"containers": [{"name": "web", "image": app["spec"]["image"]}]},
+        }
+        made.append(bench.api.create(pod)["metadata"]["uid"])
+    bench.history.quiet(namespace, 1.0, 10.0)
+    deleted = [
+        s
+        for s in bench.history.states(resource="pods")
+        if s.namespace == namespace and (s.type == "DELETED" or contract.is_terminating(s.object))
+    ]
+    running.wire.rules.thaw()
+    if deleted:
+        raise Fail(
+            "While the live spec says 3 replicas, none of 3 Pods is deleted.",
+            f"Pod {deleted[0].name} was: the operator's cache still said 1 replica.",
+            why="A cache may be old; a delete cannot be taken back.",
+            next="Before you delete, ask the API server for the live object, and compare UID and "
+            "generation with what you decided on.",
+            diagnosis="acted-on-stale-spec",
+        )
+    bench.settled(app, "the watch of WebApps stood still for a while", timeout=30.0)
+    running.kill()
+
+
+@scenario(
+    "faults/slow-server", "With an API server that takes its time, the same comes out", alone=True
+)
+def slow_server(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start(rules=["delay 150ms any"])
+    app = bench.create(bench.namespace(), replicas=2)
+    bench.settled(app, "creating a WebApp on a slow API server", timeout=40.0)
+    bench.settled(
+        bench.change(app, image="shop:2"), "changing the image on a slow API server", timeout=40.0
+    )
+    invariants.never_more_pods_than(bench, app, 2)
+    running.kill()
+
+
+@scenario("faults/no-cache-yet", "Before the first list is there, nothing is written", alone=True)
+def no_cache_yet(bench: Bench) -> None:
+    bench.stop_shared()
+    first = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    bench.settled(app, "creating a WebApp")
+    first.kill()
+    for held in ("pods", "webapps", "configmaps"):
+        running = bench.start(rules=[f"hold list {held}"])
+        since = time.time()
+        bench.wait_exchange(running, lambda e, r=held: e.resource == r, 10.0)
+        ended = bench.ended_within(running, 1.5)
+        writes = [
+            e
+            for e in bench.exchanges(running.client)
+            if e.verb in invariants.WRITES
+            and e.namespace in (namespace, "dns")
+            and e.t_request >= since
+        ]
+        running.kill()
+        if writes:
+            from grader.witness import describe
+
+            raise Fail(
+                f"While the first list of {held} has not come, nothing is written.",
+                f"There were {len(writes)} writes.",
+                why="An empty cache says that nothing exists: a controller that believes it makes "
+                "everything again, or deletes everything.",
+                next="Wait until every cache that you read from has synced, and look at the result "
+                "of that wait.",
+                diagnosis="acted-before-sync",
+                evidence=[describe(e) for e in writes[:6]],
+            )
+        if ended:
+            raise Fail(
+                f"While the first list of {held} has not come, the operator waits.",
+                f"It {running.exited}.",
+                next="A slow API server is no reason to exit.",
+                diagnosis="exits-before-sync",
+                evidence=running.stderr_tail(5),
+            )

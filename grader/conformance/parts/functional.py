@@ -1,0 +1,391 @@
+"""Functional: what is wanted comes to be, and what others own is left alone."""
+
+from __future__ import annotations
+
+import time
+
+from grader.cluster.api import ApiError
+from grader.conformance import contract, invariants
+from grader.conformance.bench import Bench
+from grader.conformance.contract import LABEL
+from grader.conformance.scenario import scenario
+from grader.verdict import Fail
+
+
+@scenario("functional/create", "A new WebApp gets its Pods, its DNS record and a true status")
+def create(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=3)
+    bench.settled(app, "creating a WebApp with 3 replicas")
+    invariants.finalizer_before_record(bench, app)
+    invariants.never_more_pods_than(bench, app, 3)
+
+
+@scenario(
+    "functional/default", "What the spec leaves out is the server's default, and 0 is a number"
+)
+def default(bench: Bench) -> None:
+    namespace = bench.namespace()
+    one = bench.create(namespace, "one")
+    none = bench.create(namespace, "none", replicas=0)
+    bench.settled(one, "creating a WebApp without spec.replicas (the default is 1)")
+    bench.settled(none, "creating a WebApp with 0 replicas (it is Ready as it is)")
+
+
+@scenario("functional/scale", "Scaling adds or removes exactly the difference")
+def scale(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=2)
+    bench.settled(app, "creating a WebApp with 2 replicas")
+    before = {pod["metadata"]["uid"] for pod in bench.history.pods(app)}
+    bench.settled(bench.change(app, replicas=5), "scaling from 2 to 5")
+    after = {pod["metadata"]["uid"] for pod in bench.history.pods(app)}
+    if not before <= after:
+        raise Fail(
+            "Scaling up from 2 to 5 keeps the 2 Pods that were there.",
+            f"{len(before - after)} of them were replaced.",
+            why="A replaced Pod is an outage that nobody asked for.",
+            next="Create the difference between what is wanted and what stands; keep the rest.",
+            diagnosis="replaced-what-was-right",
+        )
+    bench.settled(bench.change(app, replicas=1), "scaling from 5 to 1")
+    invariants.never_more_pods_than(bench, app, 5)
+
+
+@scenario("functional/image", "A new image reaches every Pod, and Ready is False until it has")
+def image(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=3, image="shop:1")
+    bench.settled(app, "creating a WebApp")
+    bench.settled(bench.change(app, image="shop:2"), "changing the image of 3 replicas")
+    invariants.status_is_true(bench, app)
+
+
+@scenario(
+    "functional/delete",
+    "A deleted WebApp goes when its record is gone, and nothing is made meanwhile",
+)
+def delete(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=2)
+    bench.settled(app, "creating a WebApp")
+    meta = app["metadata"]
+    bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+    bench.gone(app, "deleting the WebApp")
+    invariants.record_gone_before_finalizer(bench, app)
+    invariants.nothing_made_while_terminating(bench, app)
+
+
+@scenario("functional/others-finalizer", "Another's finalizer stays, and ours goes all the same")
+def others_finalizer(bench: Bench) -> None:
+    namespace = bench.namespace()
+    theirs = "example.com/backup"
+    wanted = contract.webapp(bench.name(), namespace, replicas=2)
+    wanted["metadata"]["finalizers"] = [theirs]
+    app = bench.api.create(wanted)
+    name, uid = app["metadata"]["name"], app["metadata"]["uid"]
+    bench.settled(app, "creating a WebApp that has a finalizer of somebody else")
+    bench.api.delete(contract.WEBAPPS, name, namespace)
+
+    def only_theirs() -> bool:
+        state = bench.history.live("webapps", name, namespace)
+        return (
+            state is not None
+            and state["metadata"].get("finalizers") == [theirs]
+            and bench.history.record(uid) is None
+        )
+
+    if not bench.history.until(namespace, only_theirs, 10.0):
+        state = bench.history.live("webapps", name, namespace)
+        if state is None:
+            raise Fail(
+                f"The finalizer {theirs} stays until its owner removes it.",
+                "The WebApp is gone: somebody removed that finalizer, and it was not its owner.",
+                why="Whatever that finalizer was waiting for has been lost.",
+                next="Remove your own entry from the list, by value, and keep the others.",
+                diagnosis="removed-others-finalizer",
+            )
+        raise Fail(
+            "After the delete, our finalizer and the DNS record go, although another finalizer stays.",
+            f"The finalizers are {state['metadata'].get('finalizers')}.",
+            why="Two owners of finalizers that wait for each other wait for ever.",
+            next="Work on your own finalizer whether or not there are others.",
+            diagnosis="waits-for-others-finalizer",
+        )
+    # While it is on its way out, a lost Pod stays lost.
+    pods = [p for p in bench.history.pods(app) if not contract.is_terminating(p)]
+    if pods:
+        bench.api.delete("pods", pods[0]["metadata"]["name"], namespace)
+    bench.api.patch(
+        contract.WEBAPPS, name, {"metadata": {"annotations": {"gate": "touched"}}}, namespace
+    )
+    bench.history.quiet(namespace, 0.7, 10.0)
+    invariants.nothing_made_while_terminating(bench, app)
+    bench.api.patch(contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace)
+    bench.gone(app, "removing the other finalizer")
+
+
+@scenario("functional/pod-deleted", "A Pod that is deleted is replaced")
+def pod_deleted(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=3)
+    world = bench.settled(app, "creating a WebApp")
+    victim = bench.rng.choice(world.standing)["metadata"]
+    bench.api.delete("pods", victim["name"], namespace)
+    _replaced(bench, app, victim["uid"], "deleting one of 3 Pods", "ignored-deleted-pod")
+
+
+@scenario("functional/pod-failed", "A Pod that failed is replaced")
+def pod_failed(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    world = bench.settled(app, "creating a WebApp")
+    victim = bench.rng.choice(world.standing)["metadata"]
+    bench.api.patch(
+        "pods", victim["name"], {"status": {"phase": "Failed"}}, namespace, subresource="status"
+    )
+    _replaced(bench, app, victim["uid"], "one of 2 Pods failed", "kept-failed-pod")
+
+
+@scenario("functional/pod-edited", "A Pod whose image was edited is replaced")
+def pod_edited(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    world = bench.settled(app, "creating a WebApp")
+    victim = bench.rng.choice(world.standing)
+    container = victim["spec"]["containers"][0]["name"]
+    bench.api.patch(
+        "pods",
+        victim["metadata"]["name"],
+        {"spec": {"containers": [{"name": container, "image": "edited:by-hand"}]}},
+        namespace,
+        type="strategic",
+    )
+    _replaced(
+        bench, app, victim["metadata"]["uid"], "editing the image of one Pod", "kept-edited-pod"
+    )
+
+
+def _replaced(bench: Bench, app: dict, uid: str, doing: str, diagnosis: str) -> None:
+    """Wait until the Pod of that UID is gone and the world is right again."""
+    gone = bench.history.until(
+        app["metadata"]["namespace"],
+        lambda: all(p["metadata"]["uid"] != uid for p in bench.world(app).pods),
+        10.0,
+    )
+    if not gone:
+        raise Fail(
+            f"After {doing}, the Pod makes room for a new one.",
+            "It is still there.",
+            why="A child that drifted from the spec is put right without anybody asking.",
+            next="Compare every Pod with the spec on each reconcile, and let events of Pods "
+            "enqueue their owner.",
+            diagnosis=diagnosis,
+        )
+    bench.settled(app, doing, diagnosis=diagnosis)
+    invariants.never_more_pods_than(bench, app, contract.wanted(app))
+
+
+@scenario(
+    "functional/label-stolen", "A Pod whose label was taken away is still its owner's to see to"
+)
+def label_stolen(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, "alpha", replicas=2)
+    other = bench.create(namespace, "beta", replicas=1)
+    world = bench.settled(app, "creating a WebApp")
+    bench.settled(other, "creating a second WebApp")
+    first, second = (pod["metadata"] for pod in world.standing)
+    before = {pod["metadata"]["uid"] for pod in bench.world(other).pods}
+    bench.api.patch("pods", first["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
+    bench.settled(app, f"taking the label off Pod {first['name']}", diagnosis="lost-unlabelled-pod")
+    bench.api.patch("pods", second["name"], {"metadata": {"labels": {LABEL: "beta"}}}, namespace)
+    bench.settled(
+        app, f"giving the label of Pod {second['name']} to beta", diagnosis="lost-unlabelled-pod"
+    )
+    bench.settled(other, "a Pod of alpha carried beta's label for a while")
+    after = {pod["metadata"]["uid"] for pod in bench.world(other).pods}
+    if before != after:
+        raise Fail(
+            "A Pod of alpha that carries beta's label does not concern beta: its controller is alpha.",
+            "beta's Pods changed.",
+            why="Who owns a Pod is said by the owner reference, by UID; a label is only a word.",
+            next="Count the Pods whose controller's UID is yours.",
+            diagnosis="counts-by-label",
+        )
+
+
+@scenario("functional/record-drift", "A DNS record that is deleted or edited is put right")
+def record_drift(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=1)
+    bench.settled(app, "creating a WebApp")
+    record = contract.record_name(app)
+    bench.api.delete("configmaps", record, contract.DNS_NAMESPACE)
+    bench.settled(app, "deleting its DNS record", diagnosis="ignored-record-drift")
+    changed = {"data": {"host": "elsewhere.example.com"}}
+    bench.api.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
+    bench.settled(app, "editing its DNS record", diagnosis="ignored-record-drift")
+
+
+@scenario(
+    "functional/foreign-fields", "Labels, annotations and finalizers of others survive everything"
+)
+def foreign_fields(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    world = bench.settled(app, "creating a WebApp")
+    mark = {"metadata": {"labels": {"team": "red"}, "annotations": {"example.com/note": "keep"}}}
+    pod = world.standing[0]["metadata"]
+    bench.api.patch("pods", pod["name"], mark, namespace)
+    bench.api.patch(contract.WEBAPPS, app["metadata"]["name"], mark, namespace)
+    # Something for the operator to do, with everything marked.
+    bench.settled(bench.change(app, replicas=3), "scaling up with foreign labels about")
+    bench.api.patch("pods", pod["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
+    bench.settled(app, "taking the label off a marked Pod")
+    for what, obj in (
+        ("Pod " + pod["name"], bench.history.live("pods", pod["name"], namespace)),
+        ("the WebApp", bench.history.live("webapps", app["metadata"]["name"], namespace)),
+    ):
+        meta = obj["metadata"] if obj else {}
+        if obj is not None and meta["uid"] not in (pod["uid"], app["metadata"]["uid"]):
+            continue  # The Pod was replaced: what was on the old one went with it.
+        if (
+            meta.get("labels", {}).get("team") != "red"
+            or meta.get("annotations", {}).get("example.com/note") != "keep"
+        ):
+            raise Fail(
+                f"The label and the annotation that somebody put on {what} are still there.",
+                f"Its labels are {meta.get('labels', {})}, its annotations "
+                f"{meta.get('annotations', {})}.",
+                why="A PUT of a whole object built from your spec erases what others wrote.",
+                next="Change only the fields that are yours: a patch, server-side apply, or an "
+                "update of the object as you read it.",
+                diagnosis="stomped-foreign-fields",
+            )
+
+
+@scenario(
+    "functional/adoption",
+    "A Pod with the label and no controller is adopted, another owner's is not touched",
+)
+def adoption(bench: Bench) -> None:
+    namespace = bench.namespace()
+    name = bench.name()
+    orphan = _pod(namespace, "orphan", {LABEL: name}, image="shop:1")
+    bench.api.create(orphan)
+    owner = bench.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "someone", "namespace": namespace},
+        }
+    )
+    owned = _pod(namespace, "taken", {LABEL: name}, image="shop:1")
+    owned["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "someone",
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+    bench.api.create(owned)
+    app = bench.create(namespace, name, replicas=2, image="shop:1")
+    bench.settled(
+        app, "creating a WebApp beside a Pod that waits for adoption", diagnosis="not-adopted"
+    )
+    adopted = bench.history.live("pods", "orphan", namespace)
+    if adopted is None:
+        raise Fail(
+            "A Pod of the wanted image that carries the label and has no controller is adopted.",
+            "It was deleted.",
+            why="An adopted Pod goes on serving; a deleted one was an outage.",
+            next="Adopt first (add the controller owner reference), then count.",
+            diagnosis="deleted-orphan",
+        )
+    touched = [
+        exchange
+        for exchange in bench.exchanges()
+        if exchange.verb in invariants.WRITES
+        and (exchange.namespace, exchange.resource, exchange.name) == (namespace, "pods", "taken")
+    ]
+    if touched or bench.api.find("pods", "taken", namespace) is None:
+        raise Fail(
+            "A Pod whose controller is somebody else is never touched.",
+            f"The operator sent {touched[0].method} {touched[0].path} (answered {touched[0].status})."
+            if touched
+            else "It is gone.",
+            why="Exactly one owner may have controller: true; the server answers 422 to a second.",
+            next="Leave alone every Pod that has a controller whose UID is not the WebApp's.",
+            diagnosis="touched-another-owners-pod",
+        )
+
+
+def _pod(namespace: str, name: str, labels: dict, image: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"containers": [{"name": "web", "image": image}]},
+    }
+
+
+@scenario("functional/recreated", "A WebApp made again under the same name is another WebApp")
+def recreated(bench: Bench) -> None:
+    namespace, name = bench.namespace(), bench.name()
+    first = bench.create(namespace, name, replicas=2)
+    bench.settled(first, "creating a WebApp")
+    bench.api.delete(contract.WEBAPPS, name, namespace)
+    second = None
+    deadline = time.monotonic() + 10.0
+    while second is None:
+        try:
+            second = bench.create(namespace, name, replicas=2)
+        except ApiError as error:
+            if error.status != 409 or time.monotonic() > deadline:
+                raise
+            bench.history.until(namespace, lambda: bench.world(first).webapp is None, 10.0)
+    bench.settled(second, "deleting a WebApp and creating it again at once, under the same name")
+    bench.gone(first, "deleting it")
+
+
+@scenario("functional/burst", "Thirty edits in a row end in the last one, with far fewer writes")
+def burst(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=1)
+    bench.settled(app, "creating a WebApp")
+    since = time.time()
+    for _ in range(29):
+        app = bench.change(app, replicas=bench.rng.randrange(1, 5))
+    app = bench.change(app, replicas=3)
+    bench.settled(app, "30 edits of spec.replicas in a row")
+    bench.measured["writes"] = len(
+        [
+            e
+            for e in bench.exchanges()
+            if e.verb in invariants.WRITES and e.namespace == namespace and e.t_request >= since
+        ]
+    )
+
+
+@scenario("functional/status", "The status is true at every moment of all this")
+def status(bench: Bench) -> None:
+    app = bench.create(bench.namespace(), replicas=2)
+    bench.settled(app, "creating a WebApp")
+    app = bench.change(app, replicas=4, image="shop:3")
+    bench.settled(app, "scaling up with a new image")
+    invariants.status_is_true(bench, app)
+    invariants.transition_times(bench, app)
+
+
+@scenario("functional/fifty", "Fifty WebApps at once converge", alone=True)
+def fifty(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    began = time.monotonic()
+    apps = [bench.create(namespace, f"app-{n}", replicas=3) for n in range(50)]
+    for app in apps:
+        bench.settled(app, "creating 50 WebApps with 3 replicas at once", timeout=30.0)
+    bench.measured["seconds"] = round(time.monotonic() - began, 2)
+    bench.measured["writes"] = sum(
+        e.verb in invariants.WRITES for e in bench.exchanges(running.client)
+    )
+    running.kill()

@@ -1,0 +1,236 @@
+"""Kill points: the operator is killed before and after each of its writes.
+
+An undisturbed run says which writes there are. For each of them, a WebApp of
+its own is brought to the step in which that write happens, the wire kills the
+process at it (before the request reaches the API server, or after the server
+applied it and before the process hears of it), the process is started again,
+and the world must end as without the kill. So does Sieve (OSDI '22).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from grader.conformance import contract, invariants
+from grader.conformance.bench import Bench
+from grader.conformance.scenario import scenario
+from grader.runner import RunningProgram
+from grader.verdict import Fail, Message, NotGraded
+
+Step = Literal["create", "update", "delete"]
+Side = Literal["before", "after"]
+
+#: Repetitions of one kind of write in one step that are tried each; more of the
+#: same (status after status) tell nothing new.
+MOST_OF_A_KIND = 3
+#: Seconds for a world to be right again after a restart.
+RECOVERY = 15.0
+
+_WORDS = {
+    ("update", "webapps"): "PUT the WebApp (finalizer)",
+    ("patch", "webapps"): "PATCH the WebApp (finalizer)",
+    ("create", "configmaps"): "POST the DNS record",
+    ("delete", "configmaps"): "DELETE the DNS record",
+    ("create", "pods"): "POST a Pod",
+    ("patch", "pods"): "PATCH a Pod",
+    ("delete", "pods"): "DELETE a Pod",
+    ("update", "webapps/status"): "PUT the status",
+    ("patch", "webapps/status"): "PATCH the status",
+}
+
+
+@dataclass(frozen=True)
+class KillPoint:
+    """The ``nth`` write of that kind in a step, and on which side of it the kill comes."""
+
+    step: Step
+    verb: str
+    target: str
+    nth: int
+    side: Side
+
+    @property
+    def shown(self) -> str:
+        write = _WORDS.get((self.verb, self.target), f"{self.verb} {self.target}")
+        number = f" no. {self.nth}" if self.nth > 1 else ""
+        return f"{self.side} {write}{number}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one kill point. ``converged`` None: the write did not come this time."""
+
+    point: KillPoint
+    converged: bool | None
+    seconds: float = 0.0
+    message: Message | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self.point),
+            "shown": self.point.shown,
+            "converged": self.converged,
+            "seconds": round(self.seconds, 2),
+            "message": self.message.to_json() if self.message else None,
+        }
+
+
+@scenario(
+    "killpoints/create", "Killed at any write of a WebApp's creation, nothing is lost", alone=True
+)
+def create(bench: Bench) -> None:
+    _require_no_loss(bench, "create")
+
+
+@scenario(
+    "killpoints/update",
+    "Killed at any write of a change of image and size, nothing is lost",
+    alone=True,
+)
+def update(bench: Bench) -> None:
+    _require_no_loss(bench, "update")
+
+
+@scenario(
+    "killpoints/delete", "Killed at any write of a WebApp's end, nothing is left behind", alone=True
+)
+def delete(bench: Bench) -> None:
+    _require_no_loss(bench, "delete")
+
+
+def _require_no_loss(bench: Bench, step: Step) -> None:
+    outcomes = kill_table(bench, (step,))
+    bench.measured["kill points"] = [outcome.to_json() for outcome in outcomes]
+    lost = [outcome for outcome in outcomes if outcome.converged is False]
+    if lost:
+        first = lost[0]
+        assert first.message is not None
+        raise Fail(
+            f"Killed {first.point.shown}, and started again, the operator ends where it would "
+            "have ended without the kill.",
+            f"It did not, at {len(lost)} of {len(outcomes)} kill points. {first.message.seen}",
+            why=first.message.why,
+            next="A restart has only the list to go by. What did the killed process know that is "
+            "written nowhere?",
+            diagnosis=first.message.diagnosis or "lost-work-after-kill",
+            evidence=[
+                *(f"lost: {outcome.point.shown}" for outcome in lost[:6]),
+                *first.message.evidence,
+            ],
+        )
+
+
+def kill_table(
+    bench: Bench,
+    steps: tuple[Step, ...] = ("create", "update", "delete"),
+    flags: tuple[str, ...] = (),
+) -> list[Outcome]:
+    """Try every kill point of the steps; one outcome for each, in the order of the writes."""
+    bench.stop_shared()
+    running = bench.start(*flags)
+    points = []
+    for step in steps:
+        points += _enumerate(bench, running, step)
+    # Everything that a point needs to be there first is made while nothing is killed.
+    prepared = [(point, _prepare(bench, point.step)) for point in points]
+    for point, app in prepared:
+        if point.step != "create":
+            bench.settled(app, "creating a WebApp")
+    outcomes = [_try(bench, running, point, app) for point, app in prepared]
+    running.kill()
+    return outcomes
+
+
+def _enumerate(bench: Bench, running: RunningProgram, step: Step) -> list[KillPoint]:
+    app = _prepare(bench, step)
+    namespace = app["metadata"]["namespace"]
+    if step != "create":
+        bench.settled(app, "creating a WebApp")
+        bench.history.quiet(namespace, 0.3, 5.0)
+    since = time.time()
+    _act(bench, step, app)
+    kinds: Counter[tuple[str, str]] = Counter()
+    points = []
+    for exchange in bench.exchanges(running.client):
+        if exchange.t_request < since or exchange.verb not in invariants.WRITES:
+            continue
+        if exchange.resource in ("leases", "events") or not exchange.applied:
+            continue
+        kind = (exchange.verb, exchange.target)
+        kinds[kind] += 1
+        if kinds[kind] <= MOST_OF_A_KIND:
+            points += [KillPoint(step, *kind, kinds[kind], side) for side in ("before", "after")]
+    if not points:
+        raise NotGraded(
+            f"An undisturbed {step} has writes to be killed at.",
+            "There was none.",
+            diagnosis="never-acted",
+        )
+    return points
+
+
+def _prepare(bench: Bench, step: Step) -> dict:
+    """The WebApp that a step acts on; for ``create``, only its (unborn) description."""
+    namespace = bench.namespace()
+    if step == "create":
+        return contract.webapp(bench.name(), namespace, replicas=2)
+    return bench.create(namespace, replicas=2)
+
+
+def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
+    """Do the step; with ``wait``, until the world is right. Returns the WebApp."""
+    if step == "create":
+        app = bench.api.create(app)
+    elif step == "update":
+        app = bench.change(app, replicas=3, image="shop:2")
+    else:
+        meta = app["metadata"]
+        bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+    if wait:
+        _require_right(bench, step, app, f"{step} without a kill")
+    return app
+
+
+def _require_right(bench: Bench, step: Step, app: dict, doing: str) -> None:
+    if step == "delete":
+        bench.gone(app, doing, timeout=RECOVERY)
+        invariants.record_gone_before_finalizer(bench, app)
+        invariants.nothing_made_while_terminating(bench, app)
+        return
+    bench.settled(app, doing, timeout=RECOVERY)
+    invariants.never_more_pods_than(bench, app, contract.wanted(app))
+    invariants.finalizer_before_record(bench, app)
+
+
+def _try(bench: Bench, running: RunningProgram, point: KillPoint, app: dict) -> Outcome:
+    # Records live in their own namespace, so a rule for them cannot name the
+    # WebApp's; nothing else is under way, so it need not.
+    where = "" if "configmaps" in point.target else f" ns={app['metadata']['namespace']}"
+    rule = running.wire.rules.add(
+        f"kill-{point.side} {point.verb} {point.target} nth={point.nth}{where}"
+    )
+    began = time.monotonic()
+    app = _act(bench, point.step, app, wait=False)
+    killed = bench.ended_within(running, 5.0, unless=lambda: _is_right(bench, point.step, app))
+    rule.remove()
+    if running.exited is not None:
+        running.start()
+    try:
+        _require_right(bench, point.step, app, f"a kill {point.shown} and a restart")
+    except Fail as fail:
+        return Outcome(point, False, time.monotonic() - began, fail.message)
+    return Outcome(point, True if killed else None, time.monotonic() - began)
+
+
+def _is_right(bench: Bench, step: Step, app: dict) -> bool:
+    world = bench.world(app)
+    if step == "delete":
+        return world.webapp is None
+    return (
+        world.webapp is not None
+        and world.webapp["metadata"]["generation"] >= app["metadata"]["generation"]
+        and not contract.shortfalls(world)
+    )

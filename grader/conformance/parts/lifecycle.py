@@ -1,0 +1,132 @@
+"""Restart: an operator that comes back finds out for itself what happened meanwhile."""
+
+from __future__ import annotations
+
+import time
+
+from grader.conformance import contract, invariants
+from grader.conformance.bench import Bench
+from grader.conformance.scenario import scenario
+from grader.verdict import Fail
+
+
+@scenario("restart/nothing-to-do", "Started with everything there, it writes nothing", alone=True)
+def nothing_to_do(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    apps = [bench.create(namespace, f"there-{n}", replicas=2) for n in range(5)]
+    for app in apps:
+        bench.settled(app, "creating 5 WebApps")
+    bench.history.quiet(namespace, 0.5, 10.0)
+    running.terminate()
+    since = time.time()
+    running.start()
+    # A last WebApp shows that the operator has gone through what was there before it.
+    canary = bench.create(bench.namespace(), "canary", replicas=1)
+    bench.settled(canary, "restarting the operator and creating one more WebApp")
+    bench.history.quiet(canary["metadata"]["namespace"], 0.5, 10.0)
+    names = {contract.record_name(app) for app in apps}
+    writes = [
+        e
+        for e in bench.exchanges(running.client)
+        if e.verb in invariants.WRITES
+        and e.t_request >= since
+        and (e.namespace == namespace or e.name in names)
+    ]
+    bench.measured["writes"] = len(writes)
+    running.kill()
+    if writes:
+        from grader.witness import describe
+
+        raise Fail(
+            "A restart with 5 WebApps that are as they should be takes not one write.",
+            f"There were {len(writes)}.",
+            why="Every operator is restarted, all at once, on the day of an upgrade.",
+            next="What does it believe to be different? Compare the body with the object before it.",
+            diagnosis="writes-on-restart",
+            evidence=[describe(e) for e in writes[:8]],
+        )
+
+
+@scenario("restart/changed-meanwhile", "What happened while it was down is put right", alone=True)
+def changed_meanwhile(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    deleted = bench.create(namespace, "deleted", replicas=2)
+    edited = bench.create(namespace, "edited", replicas=1)
+    for app in (deleted, edited):
+        bench.settled(app, "creating a WebApp")
+    running.kill()
+    bench.api.delete(contract.WEBAPPS, "deleted", namespace)
+    edited = bench.change(edited, replicas=3)
+    created = bench.create(namespace, "created", replicas=1)
+    running.start()
+    bench.gone(
+        deleted,
+        "deleting the WebApp while the operator was down, and starting it again",
+        diagnosis="missed-delete-while-down",
+        why="Nobody tells an operator what it missed; it must find it in the list.",
+        next="On start, list, and put every key into the queue.",
+    )
+    bench.settled(edited, "editing it while the operator was down, and starting it again")
+    bench.settled(created, "creating it while the operator was down, and starting it")
+    running.kill()
+
+
+@scenario("restart/sigterm", "SIGTERM ends it within 5 s, with exit code 0", alone=True)
+def sigterm(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    app = bench.create(bench.namespace(), replicas=2)
+    bench.settled(app, "creating a WebApp")
+    began = time.monotonic()
+    ended = running.terminate(grace=5.0)
+    bench.measured["seconds"] = round(time.monotonic() - began, 2)
+    if ended.obeyed and ended.code == 0:
+        return
+    raise Fail(
+        "After SIGTERM the operator finishes what is in hand and exits 0 within 5 s.",
+        f"It {ended}." if ended.obeyed else "It still ran after 5 s and had to be killed.",
+        why="Kubernetes sends SIGKILL after the grace period; what was in hand is then cut "
+        "anywhere, and the lease is not released.",
+        next="Catch SIGTERM, shut the queue down, wait for the workers, exit.",
+        diagnosis="ignores-sigterm" if not ended.obeyed else "dies-of-sigterm",
+        evidence=running.stderr_tail(6),
+    )
+
+
+@scenario("restart/no-crd", "Without the CRD it says so and waits", alone=True)
+def no_crd(bench: Bench) -> None:
+    bench.stop_shared()
+    # What a server without the CRD answers, to everything about it.
+    running = bench.start(rules=["answer 404 any webapps times=always"])
+    group = f"/apis/{contract.GROUP}"
+    asked = bench.wait_exchange(
+        running, lambda e: e.resource == "webapps" or e.path.startswith(group), 10.0
+    )
+    still = not bench.ended_within(running, 3.0)
+    said = running.stderr_tail(5) + tuple(running.stdout_lines[-5:])
+    running.wire.rules.clear()
+    if not asked or not still:
+        raise Fail(
+            "An operator whose CRD is not there says so and waits for it.",
+            f"It {running.exited}." if not still else "It never asked for WebApps.",
+            why="A process that exits is started again, in a loop that grows longer each time: "
+            "when the CRD comes, the operator may be minutes away.",
+            next="Go on trying to list, with a backoff, and print what you are waiting for.",
+            diagnosis="exits-without-crd",
+            evidence=said,
+        )
+    if not said:
+        raise Fail(
+            "An operator whose CRD is not there says so.",
+            "It printed nothing.",
+            why="Somebody will look at its log to find out why nothing happens.",
+            next="Print one line: which resource is missing, and what to apply.",
+            diagnosis="silent-without-crd",
+        )
+    app = bench.create(bench.namespace(), replicas=1)
+    bench.settled(app, "the CRD was there after all", timeout=40.0)
+    running.kill()

@@ -1,0 +1,113 @@
+"""Quiet: with nothing to do, nothing is written."""
+
+from __future__ import annotations
+
+import time
+
+from grader.conformance import contract, invariants
+from grader.conformance.bench import Bench
+from grader.conformance.scenario import scenario
+from grader.verdict import Fail
+
+#: Seconds. Thirty resyncs of a second each, or one of an operator that has no such flag.
+WINDOW = 30.0
+#: Writes that creating a WebApp with 3 replicas may take: the finalizer, the record, 3 Pods and
+#: a status for each step that can be seen (nothing there, each Pod made, each Pod Ready).
+BUDGET_CREATE = 5 + 8
+
+
+@scenario("quiet/budget", "A change takes no more writes than it has steps", alone=True)
+def budget(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=3)
+    bench.settled(app, "creating a WebApp")
+    bench.history.quiet(namespace, 0.5, 10.0)
+    writes = _writes(bench, running.client)
+    bench.measured["create"] = len(writes)
+    if len(writes) > BUDGET_CREATE:
+        raise _too_many(writes, f"Creating a WebApp takes at most {BUDGET_CREATE} writes")
+    since = time.time()
+    bench.settled(bench.change(app, replicas=2), "scaling down by one")
+    bench.history.quiet(namespace, 0.5, 10.0)
+    writes = [e for e in _writes(bench, running.client) if e.t_request >= since]
+    bench.measured["scale down by one"] = len(writes)
+    if len(writes) > 5:
+        raise _too_many(writes, "Scaling down by one takes at most 5 writes")
+    running.kill()
+
+
+@scenario(
+    "quiet/idle",
+    "After convergence not one write, through resyncs and unrelated changes",
+    alone=True,
+)
+def idle(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start("--resync", "1s")
+    namespace, elsewhere = bench.namespace(), bench.namespace()
+    apps = [bench.create(namespace, f"quiet-{n}", replicas=2) for n in range(3)]
+    for app in apps:
+        bench.settled(app, "creating 3 WebApps")
+    bench.history.quiet(namespace, 1.0, 15.0)
+    since = time.time()
+    deadline = time.monotonic() + WINDOW
+    touched = 0
+    while (left := deadline - time.monotonic()) > 0:
+        _touch_others(bench, elsewhere, touched)
+        touched += 1
+        # Ends early only when the operator has written something.
+        if bench.wait_write(running, since, min(3.0, left)):
+            break
+    writes = [e for e in _writes(bench, running.client) if e.t_request >= since]
+    reads = [
+        e
+        for e in bench.exchanges(running.client)
+        if e.verb in ("get", "list") and e.t_request >= since
+    ]
+    bench.measured.update({"seconds": WINDOW, "writes": len(writes), "reads": len(reads)})
+    running.kill()
+    if writes:
+        status = [e for e in writes if e.subresource == "status"]
+        raise _too_many(
+            writes,
+            f"In {WINDOW:g} s without a change to any WebApp, nothing is written",
+            diagnosis="status-hot-loop" if status else "writes-when-idle",
+        )
+
+
+def _touch_others(bench: Bench, namespace: str, number: int) -> None:
+    """Objects that look a little like the operator's, and are nobody's of its."""
+    for where in (namespace, contract.DNS_NAMESPACE):
+        obj = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"unrelated-{bench.seed}-{number}", "namespace": where},
+            "data": {"host": "unrelated.example.com"},
+        }
+        bench.api.create(obj)
+        bench.api.delete("configmaps", obj["metadata"]["name"], where)
+
+
+def _writes(bench: Bench, client: str) -> list:
+    return [
+        e
+        for e in bench.exchanges(client)
+        if e.verb in invariants.WRITES and e.resource not in ("leases", "events")
+    ]
+
+
+def _too_many(writes: list, expected: str, diagnosis: str = "more-writes-than-steps") -> Fail:
+    from grader.witness import describe
+
+    return Fail(
+        f"{expected}.",
+        f"There were {len(writes)}.",
+        why="Each write is an event for everybody who watches, the operator included: a write "
+        "that changes nothing real is how a hot loop begins.",
+        next="Compare what you are about to write with what is there, fields that the server "
+        "defaults and times included, and write only a difference.",
+        diagnosis=diagnosis,
+        evidence=[describe(e) for e in writes[:10]],
+    )

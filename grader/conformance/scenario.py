@@ -1,0 +1,106 @@
+"""A scenario: one thing that an operator must do, and how it is seen whether it did."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from grader.verdict import Message, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from grader.conformance.bench import Bench
+
+Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
+
+#: In the order in which they run.
+PARTS: tuple[Part, ...] = ("functional", "restart", "faults", "killpoints", "replicas", "quiet")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``id`` is ``part/name`` and never changes; ``title`` a sentence in the present tense.
+
+    ``alone`` says that it needs an operator process of its own: no other
+    scenario runs meanwhile.
+    """
+
+    id: str
+    part: Part
+    title: str
+    run: Callable[[Bench], None]
+    alone: bool = False
+
+
+@dataclass
+class Result:
+    """What one scenario came to. ``duration`` in seconds; ``measured`` is JSON."""
+
+    id: str
+    title: str
+    verdict: Verdict
+    message: Message | None = None
+    duration: float = 0.0
+    measured: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "title": self.title,
+            "verdict": self.verdict.value,
+            "message": self.message.to_json() if self.message else None,
+            "duration": round(self.duration, 3),
+            "measured": self.measured,
+        }
+
+
+_REGISTRY: dict[str, Scenario] = {}
+
+
+def scenario(
+    id: str, title: str, *, alone: bool = False
+) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+    """Register a function as the scenario ``id``; its part is the word before the slash."""
+
+    def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        part = id.partition("/")[0]
+        if part not in PARTS or id in _REGISTRY:
+            raise ValueError(f"{id} is no new scenario of {', '.join(PARTS)}")
+        _REGISTRY[id] = Scenario(id, part, title, function, alone)  # type: ignore[arg-type]
+        return function
+
+    return register
+
+
+def scenarios(part: str | None = None) -> list[Scenario]:
+    """All scenarios, or those of a part, in the order in which they are written."""
+    from grader.conformance import parts  # noqa: F401 - importing them registers them
+
+    return [
+        s for name in PARTS for s in _REGISTRY.values() if s.part == name and part in (None, name)
+    ]
+
+
+def judge(one: Scenario, bench: Bench) -> Result:
+    """Run a scenario to a result. What is not an Outcome is the gate's own fault: UNKNOWN."""
+    began = time.monotonic()
+    view = bench.for_scenario(one)
+    message: Message | None = None
+    try:
+        if not one.alone:
+            bench.ready()
+        one.run(view)
+        verdict = Verdict.PASS
+    except Outcome as outcome:
+        verdict, message = outcome.verdict, outcome.message
+    except Exception as error:
+        verdict = Verdict.UNKNOWN
+        view.log(traceback.format_exc())
+        message = Message(
+            "The gate can judge this scenario.",
+            f"It failed itself: {type(error).__name__}: {error}",
+            next=f"This is not the operator's fault. The details are in {view.log_path}.",
+        )
+    return Result(one.id, one.title, verdict, message, time.monotonic() - began, view.measured)
