@@ -120,7 +120,9 @@ class Draft:
 
 def _name(body: bytes) -> str:
     try:
-        return str(json.loads(body)["metadata"].get("name") or "")
+        data = json.loads(body)
+        # A refused create names the object in its Status.
+        about = data.get("details" if data.get("kind") == "Status" else "metadata")
+        return str((about or {}).get("name") or "")
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
-

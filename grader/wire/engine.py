@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from typing import Callable
+from collections.abc import Callable
 
 from grader.wire.recorder import Recorder
 from grader.wire.requests import RequestInfo

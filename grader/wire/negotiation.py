@@ -8,7 +8,7 @@ is recorded with the answer's object, which is JSON.
 
 from __future__ import annotations
 
-from typing import Mapping
+from collections.abc import Mapping
 
 from multidict import CIMultiDict
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 import uuid
-from typing import Callable
+from collections.abc import Callable
 
 import aiohttp
 from aiohttp import web
@@ -139,7 +139,9 @@ class Proxy:
         try:
             draft.body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return await self._made_up(request, draft, 413, "", "The request is larger than 32 MiB.")
+            return await self._made_up(
+                request, draft, 413, "", "The request is larger than 32 MiB."
+            )
         if negotiation.wants_upgrade(request.headers):
             return await self._made_up(request, draft, 501, "NotImplemented", _UPGRADE_REFUSED)
         if any(key.lower().startswith("impersonate-") for key in request.headers):
@@ -294,7 +296,7 @@ class Proxy:
             draft.forwarded = False
             draft.error = f"the API server cannot be reached ({e.os_error.strerror or e})"
             raise Cut from None
-        except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as e:
+        except (TimeoutError, aiohttp.ClientError, ConnectionError) as e:
             draft.error = f"the API server did not answer ({type(e).__name__})"
             raise Cut from None
         async with upstream:
@@ -417,7 +419,9 @@ class Proxy:
         return response
 
 
-_TIMED_OUT = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+_TIMED_OUT = (
+    "Timeout: request did not complete within requested timeout - context deadline exceeded"
+)
 
 #: What the API server says with each code, so that clients that read messages are content.
 _MESSAGES = {
@@ -432,7 +436,7 @@ _MESSAGES = {
 }
 
 _NO_WATCH_LIST = (
-    "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents "
+    'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents '
     "is forbidden for watch unless the WatchList feature gate is enabled"
 )
 

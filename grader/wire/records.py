@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 #: The verb as Kubernetes' own audit log names it.
 Verb = Literal[
@@ -107,9 +107,23 @@ class Exchange:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     @property
+    def subresource_is_view(self) -> bool:
+        """Whether the subresource answers with something else than the object itself.
+
+        ``status`` and ``finalize`` are written with and answer with the object;
+        ``scale``, ``log``, ``eviction``, ... do not.
+        """
+        return self.subresource not in ("", "status", "finalize")
+
+    @property
     def t(self) -> float:
         """When the request arrived."""
         return self.t_request
+
+    @property
+    def t_end(self) -> float:
+        """When it was answered; when it arrived, where it never was."""
+        return self.t_request if self.t_response is None else self.t_response
 
 
 @dataclass(eq=False)
@@ -172,7 +186,7 @@ class Mark:
     kind = "mark"
 
 
-Record = Union[Exchange, WatchEvent, WatchEnd, Mark]
+Record = Exchange | WatchEvent | WatchEnd | Mark
 
 _KINDS: dict[str, type] = {c.kind: c for c in (Exchange, WatchEvent, WatchEnd, Mark)}
 _FIELDS = {kind: frozenset(f.name for f in fields(c)) for kind, c in _KINDS.items()}

@@ -80,9 +80,7 @@ def parse(method: str, path: str, query: dict[str, str]) -> RequestInfo:
     verb = _VERBS.get(method, "get" if method in ("GET", "HEAD") else "other")
     watch_list = False
     if verb == "get" and not subresource:
-        watching = old_style_watch or (
-            "watch" in query and query["watch"].lower() not in _FALSE
-        )
+        watching = old_style_watch or ("watch" in query and query["watch"].lower() not in _FALSE)
         if watching or not name:
             verb = "watch" if watching else "list"
             name = name or _selected_name(query.get("fieldSelector", ""))

@@ -60,8 +60,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Iterable
 
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
@@ -221,8 +221,9 @@ def _validate(rule: Rule) -> None:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise RuleError(
             f"«{rule.action}» is not something a rule can do{hint} "
-            f"Rules begin with one of: {', '.join(_ACTIONS)}, thaw."
-            .replace("do Rules", "do. Rules")
+            f"Rules begin with one of: {', '.join(_ACTIONS)}, thaw.".replace(
+                "do Rules", "do. Rules"
+            )
         )
     if rule.action in ("answer", "error") and not 400 <= rule.code <= 599:
         raise RuleError(

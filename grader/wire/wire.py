@@ -27,9 +27,10 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -105,8 +106,7 @@ class RuleHandle:
         with self._rules.firing:
             if not self._rules.firing.wait_for(lambda: self.fired >= times, timeout):
                 raise TimeoutError(
-                    f"the rule «{self.text}» acted {self.fired} times in {timeout:g} s, "
-                    f"not {times}"
+                    f"the rule «{self.text}» acted {self.fired} times in {timeout:g} s, not {times}"
                 )
 
     def remove(self) -> None:
@@ -310,7 +310,7 @@ class Wire:
     def _run(self, started: threading.Event, problem: list[BaseException]) -> None:
         try:
             asyncio.run(self._main(started))
-        except BaseException as e:  # noqa: BLE001 - handed to the thread that opened the wire
+        except BaseException as e:
             problem.append(e)
         finally:
             started.set()
@@ -357,7 +357,7 @@ class Wire:
         try:
             tcp = await loop.create_server(server, "127.0.0.1", 0)
             listeners.append(tcp)
-            self.url = "http://127.0.0.1:%d" % tcp.sockets[0].getsockname()[1]
+            self.url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}"
             for path in (self.unix_socket, self.control_socket):
                 # Left by a wire that was killed; one in use has another folder.
                 path.unlink(missing_ok=True)
