@@ -188,6 +188,8 @@ class Wire:
         self.kubeconfig = self.folder / "kubeconfig"
         self.rules = Rules(self)
         self.url = ""
+        #: What :meth:`grader.witness.Timeline.of` makes of this wire.
+        self.timeline: Any = None
         self._cluster_kubeconfig = Path(getattr(cluster, "kubeconfig", cluster))
         self._initial = parse_rules(rules)
         self._kill: Callable[[], None] | None = None

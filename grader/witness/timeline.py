@@ -33,7 +33,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.wire.records import WRITE_VERBS, Exchange, Mark, Record, WatchEnd, WatchEvent
 from grader.wire.rules import READ_VERBS
@@ -43,6 +43,9 @@ from grader.witness.knowledge import Knowledge, gather
 from grader.witness.selectors import ANY, Names, is_status, names, plain, targets, verbs
 from grader.witness.sources import AuditFeed, AuditSource, RecordFile, record_files
 from grader.witness.trace import Point, Trace, begin, end
+
+if TYPE_CHECKING:
+    from grader.wire import Wire
 
 T = TypeVar("T")
 
@@ -86,7 +89,19 @@ class Timeline:
         self._frozen = False
 
     @classmethod
-    def of(cls, records: Iterable[Record], audit_events: Iterable[dict] = ()) -> Timeline:
+    def of(cls, *wires: Wire, cluster: AuditSource | None = None) -> Timeline:
+        """The growing timeline of wires in use (of one wire alone, always the same one).
+
+        >>> Timeline.of(leader.wire, follower.wire, cluster=cluster)
+        """
+        if len(wires) == 1 and cluster is None:
+            if wires[0].timeline is None:
+                wires[0].timeline = cls(wires[0].record)
+            return wires[0].timeline
+        return cls([wire.record for wire in wires], cluster=cluster)
+
+    @classmethod
+    def of_records(cls, records: Iterable[Record], audit_events: Iterable[dict] = ()) -> Timeline:
         """A timeline of records that are at hand already; it does not grow."""
         timeline = cls()
         timeline._take(list(records), list(audit_events))
