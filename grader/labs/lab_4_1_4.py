@@ -16,6 +16,7 @@ import pytest
 from grader.labs import check, stage_lines
 from grader.labs.stage_lines import Heard, StageLine
 from grader.verdict import Fail, NotGraded
+from grader.witness import objects
 
 #: Seconds until the first line about a Foo, imports and connection included.
 STARTING = 20.0
@@ -153,7 +154,7 @@ def driven(submission, run, api, namespace, rng, observe):
         lines=lines,
         heard=_heard(running, namespace),
         tail=[*running.stdout_lines[-5:], *running.stderr_tail(5)],
-        failed_writes=_failed_writes(running),
+        failed_writes=_failed_writes(running, namespace),
         busy_key=f"{namespace}/{busy}",
         burst=burst,
         held_until=held_until,
@@ -342,9 +343,12 @@ def check_decoupled(driven, observe):
             diagnosis="informer-blocked-by-worker",
             evidence=[str(line) for line in told[:4]],
         )
-    after = [line for line in driven.lines if line.number > driven.held_until]
-    ends = next((i for i, x in enumerate(after) if x.stage == "indexer"), len(after))
-    looks = sum(x.stage == "dequeue" and x.key == driven.busy_key for x in after[:ends])
+    looks = sum(
+        line.stage == "reconcile"
+        and line.key == driven.busy_key
+        and first <= (line.version or 0) <= last
+        for line in driven.lines
+    )
     observe("changes while the worker was busy", len(driven.burst))
     observe("looks that the worker then took at them", looks)
 
@@ -354,22 +358,20 @@ def _heard(running, namespace: str) -> list[Heard]:
     found: list[tuple[float, Heard]] = []
 
     def add(obj: dict, type: str, t: float) -> None:
-        meta = obj["metadata"]
-        if meta.get("namespace") == namespace:
-            key = f"{namespace}/{meta['name']}"
-            found.append((t, Heard(key, int(meta["resourceVersion"]), type, t)))
+        if objects.namespace(obj) == namespace:
+            key = f"{namespace}/{objects.name(obj)}"
+            found.append((t, Heard(key, objects.resource_version(obj), type, t)))
 
     timeline = running.timeline
-    for exchange in timeline.exchanges(verb="list", resource="foos"):
-        for item in (exchange.response_body or {}).get("items") or ():
-            add(item, "LISTED", exchange.t_response)
-    for event in timeline.events(resource="foos"):
-        if event.fate == "delivered" and event.type in ("ADDED", "MODIFIED", "DELETED"):
+    for listed in timeline.exchanges(verb="list", resource="foos"):
+        for item in objects.items(listed.answer):
+            add(item, "LISTED", listed.t_response or listed.t_request)
+    for event in timeline.events(resource="foos", namespace=namespace, fate="delivered"):
+        if event.type in ("ADDED", "MODIFIED", "DELETED"):
             add(event.object, event.type, event.t_delivered)
     return [heard for _, heard in sorted(found, key=lambda pair: pair[0])]
 
 
-def _failed_writes(running) -> int:
-    return sum(
-        exchange.status is None or exchange.status >= 400 for exchange in running.timeline.writes()
-    )
+def _failed_writes(running, namespace: str) -> int:
+    writes = running.timeline.writes(namespace=namespace)
+    return sum(each.status is None or each.status >= 400 for each in writes)
