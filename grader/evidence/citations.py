@@ -148,7 +148,8 @@ def find(text: str) -> list[Citation]:
     """Every citation in Markdown text, in order, the malformed ones among them.
 
     The quote is the next code span of the same paragraph, list item or table
-    row, or the fenced block right after it.
+    row, or what comes right after it: a code span in a paragraph of its own, or
+    a fenced block of one line.
     """
     found: list[Citation] = []
     every = markdown.spans(text)
@@ -183,7 +184,8 @@ def _quote_after(every: list[markdown.Span], number: int) -> str | None:
     if after.fenced:
         lines = [each for each in after.text.split("\n") if each.strip()]
         return lines[0] if after.block == span.block + 1 and len(lines) == 1 else None
-    if after.block != span.block or parse_place(after.text):
+    near = after.block == span.block or (after.alone and after.block == span.block + 1)
+    if not near or parse_place(after.text):
         return None
     return after.text
 

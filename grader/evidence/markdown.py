@@ -23,13 +23,15 @@ class Span:
     """Code in Markdown: a span in backticks, or one whole fenced or indented block.
 
     ``line`` is 1-based. ``block`` counts the blocks of text (a paragraph, a list
-    item's text, a table row); spans of one block carry the same number.
+    item's text, a table row); spans of one block carry the same number. ``alone``
+    says that nothing else stands in its block.
     """
 
     text: str
     line: int
     block: int
     fenced: bool = False
+    alone: bool = False
 
 
 def spans(text: str) -> list[Span]:
@@ -44,7 +46,9 @@ def spans(text: str) -> list[Span]:
             in_row = False
         elif token.type == "inline":
             block += not in_row
-            found += [Span(t.content, n, block) for t, n in children(token, line) if _is_code(t)]
+            alone = len(token.children or []) == 1
+            code = ((t, n) for t, n in children(token, line) if _is_code(t))
+            found += [Span(t.content, n, block, alone=alone) for t, n in code]
         elif token.type in ("fence", "code_block"):
             block += 1
             found.append(Span(token.content, line + (token.type == "fence"), block, fenced=True))

@@ -253,8 +253,8 @@ def _scale(low: float, high: float, at_low: float, at_high: float):
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers (1, 2, 5 times a power of ten) from at or below ``low`` to at or above ``high``."""
-    if high - low <= abs(high) * 1e-9:
-        high = low + (abs(low) or 1.0)
+    if high - low <= max(abs(high) * 1e-9, 1e-12):
+        high = low + (abs(low) if abs(low) > 1e-12 else 1.0)
     rough = (high - low) / 7
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.evidence import answers
@@ -175,12 +175,14 @@ def test_tables_by_their_headers():
     assert table.records()[0] == {"edit": "managed field", "i predict": "stomped", "why": "x"}
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_read(text):
     a = parse(text)
     assert a.sections[0].line == 1
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,6}( [a-z]{1,6})?", fullmatch=True),

@@ -93,7 +93,7 @@ def drawings(draw):
     return "\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n"])), nodes, edges
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(drawings())
 def test_what_is_printed_is_what_is_read(drawing):
     text, nodes, edges = drawing
@@ -102,7 +102,7 @@ def test_what_is_printed_is_what_is_read(drawing):
     assert [(e.source, e.label, e.target, e.arrow) for e in graph.edges] == edges
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(drawings(), st.data())
 def test_any_damage_is_a_graph_or_a_sentence_with_its_place(drawing, data):
     text = drawing[0]
@@ -219,6 +219,7 @@ def test_questions_about_ways():
     assert graph.alone() == []
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=14))
 def test_a_way_is_found_exactly_where_there_is_one(pairs):
     text = "flowchart LR\n" + "".join(f"n{n}\n" for n in range(6))

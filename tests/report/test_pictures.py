@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.report.pictures import WIDTH, Lane, Moment, Series, Span, _ticks, chart, lanes
@@ -23,6 +23,7 @@ def read(picture):
     return root
 
 
+@settings(max_examples=60, deadline=None)
 @given(points, points, st.sampled_from(["line", "steps", "points"]))
 def test_any_points_stay_inside_the_picture(one, two, form):
     root = read(chart("T", "D", [Series("a", one, form), Series("b", two, "points")], x="n", y="s"))
@@ -31,6 +32,7 @@ def test_any_points_stay_inside_the_picture(one, two, form):
         assert 0 <= float(mark.get("cy")) <= float(root.get("height"))
 
 
+@settings(max_examples=60, deadline=None)
 @given(numbers, numbers)
 def test_ticks_enclose_what_is_drawn(a, b):
     low, high = sorted((a, b))
