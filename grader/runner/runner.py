@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from grader.runner.running import RunningProgram
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
     from grader.wire import Identity, Wire
+    from grader.witness import Timeline
 
 
 class Runner:
@@ -44,6 +46,8 @@ class Runner:
         self.rules: list[str] = []
         self._marker = marker
         self._wires: list[Wire] = []
+        self._since = time.time()
+        self._timeline: Timeline | None = None
 
     def __enter__(self) -> Runner:
         subreaper.adopt()
@@ -117,6 +121,19 @@ class Runner:
         wire.on_kill(running.kill_now)
         self.programs.append(running)
         return running.start() if start else running
+
+    @property
+    def timeline(self) -> Timeline:
+        """What all wires of this run have seen, and the audit log where the cluster has one; grows."""
+        if self._timeline is None:
+            from grader.cluster.interface import Capability
+            from grader.witness import Timeline
+
+            audited = Capability.AUDIT in self.cluster.capabilities
+            self._timeline = Timeline(
+                self.run_dir, cluster=self.cluster if audited else None, since=self._since
+            )
+        return self._timeline
 
     def trouble(self) -> str:
         """What is wrong with the wires' records, as half a sentence; empty when they are whole."""

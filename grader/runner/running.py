@@ -102,6 +102,7 @@ class RunningProgram:
         self.starts = 0
         self._argv, self._folder, self._env = argv, folder, dict(env)
         self._sandboxed = sandboxed
+        self._timeline: Timeline | None = None
         self._changed = threading.Condition()
         self._process: Recorded | None = None
         self._watcher: threading.Thread | None = None
@@ -238,11 +239,13 @@ class RunningProgram:
     @property
     def timeline(self) -> Timeline:
         """What its wire has seen so far; grows."""
-        if self.wire is None:
-            raise RuntimeError(f"{self.client} has no wire")
-        from grader.witness import Timeline
+        if self._timeline is None:
+            from grader.witness import Timeline
 
-        return Timeline.of(self.wire)
+            if self.wire is None:
+                raise RuntimeError(f"{self.client} has no wire")
+            self._timeline = Timeline(self.wire.folder)
+        return self._timeline
 
     def stderr_tail(self, count: int = 10) -> tuple[str, ...]:
         """The last lines of its standard error."""

@@ -28,10 +28,11 @@ def adopt() -> bool:
 
 
 def end_strays() -> int:
-    """SIGKILL every descendant that has no mark of ours in its environment; returns their number.
+    """SIGKILL what was left to us by programs, and all below it; returns their number.
 
-    Those with a mark have a record and an end of their own: a cluster that this
-    process started goes on.
+    A stray is a child of ours in a session that is not ours and without a mark in
+    its environment: programs begin in sessions of their own, and what has a mark
+    (a cluster that this process started) has a record and an end of its own.
     """
     ended = 0
     while strays := _strays():
@@ -49,13 +50,15 @@ def _strays() -> list[psutil.Process]:
     if sys.platform != "linux":
         return []
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children():
         try:
+            if os.getsid(process.pid) == os.getsid(0):
+                continue
             if process.status() == psutil.STATUS_ZOMBIE:
                 _collect(process.pid)
             elif MARKER not in process.environ():
-                found.append(process)
-        except psutil.Error:
+                found += [process, *process.children(recursive=True)]
+        except (psutil.Error, ProcessLookupError):
             continue
     return found
 
