@@ -3,6 +3,11 @@ of ours leaks into a learner's programs)."""
 
 import sys
 
+# Where the environment forbids compiled files (many containers do), every start
+# would compile rich and typer anew, which is most of its time. These are in our
+# own folder.
+sys.dont_write_bytecode = False
+
 if not __package__:
     from pathlib import Path
 
