@@ -145,7 +145,8 @@ class Runner:
     def close(self) -> None:
         """End every program, then its wire."""
         for running in self.programs:
-            running.kill()
+            if running.starts and running.exited is None:
+                running.kill()
         subreaper.end_strays()
         for wire in reversed(self._wires):
             wire.close()

@@ -120,7 +120,7 @@ class RunningProgram:
             raise RuntimeError(f"{self.client} is running already")
         self._join()
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        self._asked, self._limit, self._exit = set(), "", None
+        self._asked, self._limit, self._exit, self._process = set(), "", None, None
         with self.stdout_path.open("ab") as out, self.stderr_path.open("ab") as err:
             offset, self._stderr_before = out.tell(), err.tell()
             self._started = time.time()
@@ -156,7 +156,7 @@ class RunningProgram:
 
     def restart(self) -> RunningProgram:
         """Start it again; kills it first where it still runs."""
-        if self._exit is None:
+        if self._running():
             self.kill()
         return self.start()
 
@@ -184,9 +184,7 @@ class RunningProgram:
             self._asked.add("kill")
             process.kill()
             process.end()
-        self._join()
-        assert self._exit is not None
-        return self._exit
+        return self._how_it_ended()
 
     def kill_now(self) -> None:
         """SIGKILL to the process group, and wait until the program and its children are gone.
@@ -217,9 +215,7 @@ class RunningProgram:
             if not wait_gone([(process.pid, process.born)], grace):
                 self._asked.add("kill")
             process.end()
-        self._join()
-        assert self._exit is not None
-        return self._exit
+        return self._how_it_ended()
 
     def pause(self) -> None:
         """SIGSTOP to the program's group: it stands still in the middle of whatever it does."""
@@ -445,6 +441,12 @@ class RunningProgram:
             after,
             obeyed=not {"term", "kill"} <= self._asked,
         )
+
+    def _how_it_ended(self) -> Exit:
+        self._join()
+        if self._exit is None:
+            raise RuntimeError(f"{self.client} was not started")
+        return self._exit
 
     def _join(self) -> None:
         watcher = self._watcher
