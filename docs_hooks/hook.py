@@ -94,5 +94,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make what scrolls sideways reachable by keyboard, and number no heading twice."""
+    """Make what scrolls sideways reachable by keyboard."""
     return lists.wrap_tables(html)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name what the theme leaves nameless for a screen reader."""
+    return _named(output)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """The same for pages that are no pages to MkDocs: 404.html."""
+    return _named(output)
+
+
+def _named(html: str) -> str:
+    return html.replace('role="dialog">', 'role="dialog" aria-label="Search">')

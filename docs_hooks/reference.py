@@ -10,6 +10,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _command(path: str, command: Any, level: int) -> list[str]:
                 said += f" `{_type(parameter)}`"
         rows.append(f"| {said} | {cell(_prose(getattr(parameter, 'help', None) or ''))} |")
     if rows:
-        out += ["| | |", "|---|---|", *rows, ""]
+        out += ["| Option | What it does |", "|---|---|", *rows, ""]
     return out
 
 
@@ -203,27 +204,66 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def _docstring(text: str | None) -> str:
-    """A docstring's reStructuredText as Markdown: roles, literals and literal blocks."""
+    """A docstring's reStructuredText as Markdown: roles, literals, literal blocks, tables."""
     if not text:
         return ""
+    out: list[str] = []
+    lines = text.splitlines()
+    while lines:
+        if _RULE.match(lines[0]):
+            out += ["", *_table(_taken(lines, lambda line: line.strip())), ""]
+        elif lines[0].rstrip().endswith("::"):
+            out.append(_inline(lines.pop(0).rstrip()[:-1]).removesuffix(":"))
+            block = _taken(lines, lambda line: not line.strip() or line.startswith(" "))
+            out += ["", "```text", textwrap.dedent("\n".join(block)).strip("\n"), "```", ""]
+        else:
+            # Roles and literals may run over a line's end: a paragraph at a time.
+            paragraph = _taken(lines, _goes_on) or [lines.pop(0)]
+            out += _inline("\n".join(paragraph)).splitlines() or [""]
+    return "\n".join(out)
+
+
+def _inline(text: str) -> str:
+    """Roles and literals as code; what looks like a tag is shown as it is."""
     text = re.sub(r":\w+:`~?([^`]+)`", lambda m: f"`{m[1].split('.')[-1]}`", text)
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
-    # Every indented block that follows a «::» is literal.
-    out, literal, buffer = [], False, []
-    for line in [*text.splitlines(), "\0"]:
-        if literal and (line.startswith(" ") or not line.strip()) and line != "\0":
-            buffer.append(line)
+    return re.sub(r"(?<!`)<(?=[A-Za-z/])(?![^`]*`)", "&lt;", text)
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a paragraph goes on with this line."""
+    return bool(line.strip()) and not line.rstrip().endswith("::") and not _RULE.match(line)
+
+
+#: The border of a simple table.
+_RULE = re.compile(r"^=+( +=+)+$")
+
+
+def _taken(lines: list[str], while_: Callable[[str], object]) -> list[str]:
+    """Take lines off the front as long as they are wanted."""
+    found = []
+    while lines and while_(lines[0]):
+        found.append(lines.pop(0))
+    return found
+
+
+def _table(lines: list[str]) -> list[str]:
+    """A simple table of two or more columns; a line that begins blank goes on with the last row."""
+    starts = [match.start() for match in re.finditer(r"=+", lines[0])]
+    ends = [*starts[1:], None]
+    rows: list[list[str]] = []
+    for line in lines:
+        if _RULE.match(line):
             continue
-        if literal:
-            body = textwrap.dedent("\n".join(buffer)).strip("\n")
-            out += ["", "```text", body, "```", ""]
-            literal, buffer = False, []
-        if line == "\0":
-            break
-        if line.rstrip().endswith("::"):
-            stripped = line.rstrip()[:-1]
-            out.append(stripped if stripped != ":" else "")
-            literal = True
+        cells = [line[a:b].strip() for a, b in zip(starts, ends, strict=True)]
+        if cells[0] or not rows:
+            rows.append(cells)
         else:
-            out.append(line)
-    return re.sub(r"(?<!`)<(?=[A-Za-z/])(?![^`]*`)", "&lt;", "\n".join(out))
+            rows[-1] = [f"{old} {new}".strip() for old, new in zip(rows[-1], cells, strict=True)]
+    names = ["Written", "What it does", *[""] * len(starts)][: len(starts)]
+    head = "| " + " | ".join(names) + " |"
+    return [
+        head,
+        "|" + "---|" * len(starts),
+        *("| " + " | ".join(cell(_inline(one)) for one in r) + " |" for r in rows),
+    ]

@@ -225,10 +225,15 @@
     for (const condition of state.gate) {
       const box = document.querySelector('.p4-gate[data-condition="' + condition.number + '"]');
       if (!box) continue;
-      const out = [el("p", {}, badge(condition.met ? "PASS" : "not checked"), condition.met ? " Met." : " Not met yet. Still missing:")];
+      const out = [el("p", {}, el("strong", {}, condition.met ? "✓ Met." : "Not met yet."), condition.met ? "" : " Still missing:")];
+      const list = el("dl", {});
       for (const [group, lacks] of Object.entries(condition.missing)) {
-        out.push(el("p", {}, el("strong", {}, GROUPS[group])), el("ul", {}, ...lacks.map((one) => el("li", {}, one.lab + ": ", prose(one.what)))));
+        const labs = new Map();
+        for (const one of lacks) labs.set(one.what, [...(labs.get(one.what) || []), one.lab]);
+        list.append(el("dt", {}, GROUPS[group]), el("dd", {},
+          ...[...labs].map(([what, names]) => el("div", {}, names.join(", ") + ": ", prose(what)))));
       }
+      if (list.children.length) out.push(list);
       box.replaceChildren(...out);
     }
   }

@@ -76,9 +76,9 @@ def test_every_reference_resolves(course: dict) -> None:
     reading, lines = set(ids(course["reading"])), {line["id"]: line for line in course["checklist"]}
     for lab in labs.values():
         assert set(lab["reading"]) <= reading, lab["id"]
-        assert set(lab["checklist"]) == {i for i, l in lines.items() if lab["id"] in l["labs"]}, (
-            f"{lab['id']}: the checklist's lines and the lab name different lines"
-        )
+        assert set(lab["checklist"]) == {
+            i for i, line in lines.items() if lab["id"] in line["labs"]
+        }, f"{lab['id']}: the checklist's lines and the lab name different lines"
         assert lab.get("drill") in {None, *ids(course["drill"])}
         assert set(lab["tracks"]) in (set(), {"python", "go"})
         assert set(lab["needs"]) <= {"cluster"}

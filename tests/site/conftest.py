@@ -1,0 +1,55 @@
+"""The site built once for all tests, and served as a learner gets it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, strictly built: any warning of mkdocs ends the tests."""
+    target = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", target],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return target
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A learner's empty workspace, the one that the server looks at."""
+    from grader import workspace as folders
+
+    root = tmp_path / "workspace"
+    monkeypatch.setenv("PHASE4_WORKSPACE", str(root))
+    folders.init(root, "python")
+    return root
+
+
+@pytest.fixture
+def served(built: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of the site as `phase4` serves it, for this test's workspace."""
+    from grader.site import server
+
+    monkeypatch.setattr(server, "SITE", built)
+    with server.Server(("127.0.0.1", 0), server.Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+        running.stopped.set()
+        running.shutdown()
+        thread.join()

@@ -1,0 +1,228 @@
+"""The site in a real browser: accessibility, widths, weight, live verdicts, offline.
+
+Needs a Chromium on the machine (``CHROMIUM`` names it; else it is looked for). Where
+there is none these tests are skipped, and CI, which has one, runs them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM and "CI" not in os.environ, reason="no Chromium on this machine"
+)
+
+#: One of each kind of page.
+KINDS = {
+    "home": "index.html",
+    "prose with tabs": "start.html",
+    "list of modules": "modules.html",
+    "module": "4.2/index.html",
+    "lab": "4.1/4.1.2.html",
+    "lab with tracks": "4.1/4.1.4.html",
+    "lab not built": "4.2/4.2.1.html",
+    "drill": "drills/4.C1.html",
+    "talks": "talks.html",
+    "progress": "progress.html",
+    "gate": "gate.html",
+    "checklist": "checklist.html",
+    "guide with picture": "guide/verdicts.html",
+    "guide with tabs": "guide/wire.html",
+    "commands": "reference/commands.html",
+    "faults": "reference/faults.html",
+    "links": "reference/links.html",
+    "troubleshooting": "troubleshooting.html",
+    "not found": "404.html",
+}
+
+#: What keeps somebody from using a page.
+SERIOUS = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def open_page(browser, address: str):
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme="light", reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(address)
+    return page
+
+
+def findings(page) -> list[str]:
+    """axe's serious findings on a page, with everything that is folded opened."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    result = Axe().run(page, options={"resultTypes": ["violations"]})
+    return [
+        f"{found['id']} ({found['impact']}): {node['html'][:160]}"
+        for found in result.response["violations"]
+        if found["impact"] in SERIOUS
+        for node in found["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everyone_can_use_it(browser, served: str, kind: str) -> None:
+    """Nothing serious for axe in light and dark, and no sideways scrolling from phone to wall."""
+    page = open_page(browser, f"{served}/{KINDS[kind]}")
+    assert findings(page) == []
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("body[data-md-color-scheme=slate]")
+    assert findings(page) == [], "in the dark"
+    for width in (360, 768, 1280, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
+
+
+def test_axe_has_no_serious_finding_with_verdicts_on_the_page(
+    browser, served: str, workspace: Path, failing_report
+) -> None:
+    failing_report(workspace)
+    page = open_page(browser, f"{served}/4.1/4.1.2.html")
+    page.wait_for_selector(".p4-message")
+    assert findings(page) == []
+    page.goto(f"{served}/progress.html")
+    page.wait_for_selector(".p4-live table")
+    assert findings(page) == []
+    page.context.close()
+
+
+def test_the_first_page_weighs_under_300_kb(browser, served: str) -> None:
+    page = open_page(browser, "about:blank")
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    loaded: dict[str, int] = {}
+    session.on(
+        "Network.loadingFinished",
+        lambda e: loaded.__setitem__(e["requestId"], int(e["encodedDataLength"])),
+    )
+    page.goto(f"{served}/index.html", wait_until="load")
+    page.wait_for_function("document.querySelector('.p4-live[data-what=next] a') !== null")
+    assert len(loaded) >= 4, "the page's own style and script were not even loaded"
+    assert sum(loaded.values()) < 300_000, loaded
+    page.context.close()
+
+
+def test_nothing_goes_to_the_console_or_to_another_host(browser, served: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    for name in KINDS.values():
+        if name != "404.html":
+            page.goto(f"{served}/{name}", wait_until="load")
+    assert said == []
+    assert [url for url in asked if not url.startswith((served, "data:", "blob:"))] == []
+    context.close()
+
+
+def test_a_verdict_appears_on_the_open_page_without_a_reload(
+    browser, served: str, workspace: Path, failing_report
+) -> None:
+    page = open_page(browser, f"{served}/4.1/4.1.2.html")
+    page.wait_for_selector(".p4-verdict >> text=Not checked yet")
+    page.evaluate("window.stillTheSamePage = true")
+    failing_report(workspace)
+    page.wait_for_selector(".p4-verdict[data-v=FAIL] .p4-message")
+    text = page.inner_text(".p4-message")
+    assert "the queue's Add" in text and "<img src=x" in text, "a message is shown as text"
+    assert page.locator(".p4-message img").count() == 0
+    failing_report(workspace, passing=True)
+    page.wait_for_selector(".p4-verdict[data-v=PASS]")
+    page.wait_for_selector(".p4-answer details")
+    assert "answers.md" in page.inner_text(".p4-answer")
+    assert page.evaluate("window.stillTheSamePage") is True
+    page.context.close()
+
+
+def test_tabs_are_linked_and_keep_their_choice(browser, served: str) -> None:
+    page = open_page(browser, f"{served}/start.html")
+    page.click(".tabbed-labels label:has-text('Go')")
+    page.wait_for_selector("text=--track go", state="visible")
+    page.reload()
+    page.wait_for_selector("text=--track go", state="visible")
+    page.context.close()
+
+
+def test_from_a_file_the_pages_work_and_explain_themselves(browser, built: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    said = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto((built / "progress.html").as_uri())
+    assert "phase4 start" in page.inner_text(".p4-live")
+    page.goto((built / "index.html").as_uri())
+    page.fill(".md-search__input", "workqueue")
+    page.wait_for_selector(".md-search-result__item")
+    assert said == []
+    context.close()
+
+
+@pytest.fixture
+def failing_report():
+    """Write a report of 4.1.2 into a workspace: FAIL, or PASS when asked."""
+    from grader import course
+    from grader.report import store
+    from grader.report.model import CheckResult, LabReport, Observation
+    from grader.verdict import Message, Verdict
+
+    clock = iter(range(1, 100))
+
+    def write(workspace: Path, passing: bool = False) -> None:
+        message = Message(
+            expected="The line that puts a key on the queue: the queue's Add.",
+            seen="You cite the retry, <img src=x onerror=alert(1)> `AddRateLimited`.",
+            why="The retry only runs when a key was there already.",
+            next="Look for the function that every handler calls.",
+            diagnosis="cited-the-retry",
+            evidence=("c.workqueue.AddRateLimited(objRef)",),
+        )
+        checks = course.checks("4.1.2")
+        results = [
+            CheckResult(
+                check.id,
+                check.title,
+                check.points,
+                check.evidence,
+                Verdict.PASS if passing or number else Verdict.FAIL,
+                None if passing or number else message,
+            )
+            for number, check in enumerate(checks)
+        ]
+        picture = {"svg": "<svg xmlns='http://www.w3.org/2000/svg'/>", "alt": "A picture"}
+        report = LabReport(
+            lab="4.1.2",
+            started=1_790_000_000.0 + next(clock),
+            checks=results,
+            observations=[
+                Observation(checks[0].id, "gap", {"predicted": 3, "measured": 4}),
+                Observation(checks[0].id, "drawn", picture),
+            ],
+        )
+        store.save(workspace / ".phase4" / "reports", report)
+
+    return write
