@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -58,31 +57,54 @@ def current() -> bool:
 
 
 def build() -> None:
-    """Make the site if it is not current; a reader sees the old one or the new, never half."""
+    """Make the site if it is not current; :class:`BuildError` where that fails.
+
+    It is made by a recorded process of its own, so that a command line that is
+    killed meanwhile leaves nothing that ``phase4 down`` does not end.
+    """
+    from grader.cluster.process import records
+
+    with LOG.open("wb") as log:
+        process = records.start(
+            [sys.executable, "-m", "grader.site.build"],
+            name="site-build",
+            kind="site-build",
+            cwd=ROOT,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        code = process.wait()
+    finally:
+        process.end()
+    if code != 0:
+        raise BuildError(f"the site could not be built; what mkdocs said is in {LOG}.")
+
+
+def _make() -> None:
+    """The process that builds: one at a time; a reader sees the old site or the new, never half."""
+    from mkdocs.commands.build import build as make
+    from mkdocs.config import load_config
+
     with (ROOT / ".site.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if current():
             return
         wanted = digest()
-        aside = ROOT / ".site.new"
+        aside, old = ROOT / ".site.new", ROOT / ".site.old"
         shutil.rmtree(aside, ignore_errors=True)
-        with LOG.open("wb") as log:
-            code = subprocess.run(
-                [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(aside)],
-                cwd=ROOT,
-                env={**os.environ, "DISABLE_MKDOCS_2_WARNING": "true", "NO_MKDOCS_2_WARNING": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # A killed command line's mkdocs keeps the lock until it has ended.
-                pass_fds=[lock.fileno()],
-            ).returncode
-        if code != 0:
-            raise BuildError(f"the site could not be built; what mkdocs said is in {LOG}.")
+        config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(aside))
+        config.plugins.on_startup(command="build", dirty=False)
+        make(config)
+        config.plugins.on_shutdown()
         (aside / MARK).write_text(wanted, encoding="utf-8")
-        old = ROOT / ".site.old"
         shutil.rmtree(old, ignore_errors=True)
         if SITE.exists():
             SITE.rename(old)
         aside.rename(SITE)
         shutil.rmtree(old, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    _make()
