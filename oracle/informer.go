@@ -161,8 +161,14 @@ func (s *stream) play(ctx context.Context, server *server, answer *Answer) {
 		}
 	}
 	if answer.Then == "hang" {
-		// The last event is in the reflector's hands; wait until it was put away.
-		synctestWait()
+		// The last event is in the reflector's hands. When time passes, it was put away, and
+		// the stream perhaps stopped because of it.
+		time.Sleep(time.Nanosecond)
+		select {
+		case <-s.done:
+			return
+		default:
+		}
 		server.once.Do(func() { close(server.over) })
 		select {
 		case <-ctx.Done():
@@ -175,8 +181,6 @@ func (s *stream) play(ctx context.Context, server *server, answer *Answer) {
 	case <-s.done:
 	}
 }
-
-func synctestWait() { time.Sleep(time.Nanosecond) }
 
 // notes is a handler that writes down what it was told.
 type notes struct {

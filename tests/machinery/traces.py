@@ -200,3 +200,96 @@ def store_traces() -> st.SearchStrategy[dict[str, Any]]:
         lambda ops: {"structure": "store", "ops": [*map(list, ops), *LOOK_AT_ALL]},
         st.lists(STORE_OPS, min_size=1, max_size=50),
     )
+
+
+# A scripted server (oracle/informer.go says what an answer is). Its answers need not make
+# sense together: a client must not rely on that.
+
+
+def _status(code: int, reason: str, cause: str = "") -> dict[str, Any]:
+    details = {"causes": [{"reason": cause}]} if cause else {}
+    status = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code}
+    return {**status, "reason": reason, "message": reason, "details": details}
+
+
+EXPIRED = _status(410, "Expired")
+FAILURES = st.sampled_from(
+    [
+        {"error": EXPIRED},
+        {"error": _status(410, "Gone")},
+        {"error": _status(504, "Timeout", "ResourceVersionTooLarge")},
+        {"error": _status(429, "TooManyRequests")},
+        {"error": _status(500, "InternalError")},
+        {"error": _status(403, "Forbidden")},
+        {"refused": True},
+        {"reset": True},
+    ]
+)
+NO_WATCH_LIST = {"error": _status(422, "Invalid")}
+
+
+def _bookmark(version: str, initial_end: bool) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": version}
+    if initial_end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return {"type": "BOOKMARK", "object": {"metadata": metadata, "kind": "Thing"}}
+
+
+WATCH_EVENTS = st.one_of(
+    st.builds(lambda obj: {"type": "ADDED", "object": obj}, OBJECTS),
+    st.builds(lambda obj: {"type": "MODIFIED", "object": obj}, OBJECTS),
+    st.builds(lambda obj: {"type": "DELETED", "object": obj}, OBJECTS),
+    st.builds(_bookmark, VERSIONS, st.just(False)),
+)
+ERROR_EVENTS = st.sampled_from(
+    [
+        {"type": "ERROR", "object": EXPIRED},
+        {"type": "ERROR", "object": _status(429, "TooManyRequests")},
+        {"type": "ERROR", "object": _status(500, "InternalError")},
+    ]
+)
+STREAMS = st.builds(
+    lambda events, errors, then, lasts: {"events": events + errors, "then": then, "lasts": lasts},
+    st.lists(WATCH_EVENTS, max_size=6),
+    st.lists(ERROR_EVENTS, max_size=1),
+    st.sampled_from(["close", "close", "close", "hang"]),
+    st.sampled_from([0.0, 2.0]),
+)
+INITIAL_STREAMS = st.builds(
+    lambda objs, version, later: {
+        **later,
+        "events": [
+            *({"type": "ADDED", "object": obj} for obj in objs),
+            _bookmark(version, True),
+            *later["events"],
+        ],
+    },
+    LISTS,
+    VERSIONS,
+    STREAMS,
+)
+PAGES = st.builds(
+    lambda objs, version, token: {"items": objs, "rv": version, "continue": token},
+    LISTS,
+    VERSIONS,
+    st.sampled_from(["", "", "", "more"]),
+)
+
+
+def informer_traces() -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "structure": st.just("informer"),
+            "watch_list": st.booleans(),
+            "answers": st.fixed_dictionaries(
+                {
+                    "list": st.lists(st.one_of(PAGES, PAGES, FAILURES), max_size=6),
+                    "watch": st.lists(st.one_of(STREAMS, STREAMS, FAILURES), max_size=6),
+                    "watch_list": st.lists(
+                        st.one_of(INITIAL_STREAMS, STREAMS, FAILURES, st.just(NO_WATCH_LIST)),
+                        max_size=5,
+                    ),
+                }
+            ),
+        }
+    )

@@ -264,12 +264,15 @@ class Reflector:
                     continue
                 if isinstance(error, ApiError) and (error.is_expired or error.is_too_large):
                     self._last_version_unavailable = True
-                    if version:
-                        continue  # at once, for the newest state
+                    if not version:
+                        # Even the newest state is refused. Upstream asks again at once,
+                        # for as long as that goes on.
+                        self._pause(stop, error)
+                    continue
                 raise
             if complete:
                 break
-            # It ended early; events came, so the server means well. Upstream does not pause.
+            # It ended too early. Upstream asks again at once.
             self._pause(stop)
         self._last_version_unavailable = False
         self._store.replace(state.list(), at[0])
