@@ -12,6 +12,7 @@ import json
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -151,17 +152,21 @@ def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
         with (request.run_dir / "grader.out").open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-B", str(SESSION), str(request.save())],
-                stdin=subprocess.DEVNULL,
+                # Held open for as long as this process lives: see session.py.
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=request.run_dir,
                 pass_fds=[write_end],
+                # A Ctrl-C is for us; we pass it on, once.
+                start_new_session=True,
             )
     except BaseException:
         os.close(read_end)
         raise
     finally:
         os.close(write_end)
+    _running.add(process)
     try:
         _follow(read_end, time.monotonic() + limit, on_check)
         code = process.wait(timeout=5)
@@ -170,16 +175,34 @@ def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
     finally:
         os.close(read_end)
         if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _interrupt(process)
+        process.stdin.close()
+        _running.discard(process)
         _sweep(request.marker)
     if code < 0:
         return f"its process was killed by signal {-code}"
     return ""
+
+
+#: The sessions that this process waits for.
+_running: set[subprocess.Popen] = set()
+
+
+def interrupt_all() -> None:
+    """Have every session that this process waits for end soon, from whatever thread."""
+    for process in list(_running):
+        _interrupt(process, patience=0)
+
+
+def _interrupt(process: subprocess.Popen, *, patience: float = 10.0) -> None:
+    """End a session as by Ctrl-C, so that its fixtures clean up; by force after ``patience``."""
+    try:
+        process.send_signal(signal.SIGINT)
+        if patience:
+            process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _follow(descriptor: int, deadline: float, on_check: Callable[[str], None]) -> None:

@@ -8,10 +8,16 @@ nobody with it, and so that nothing of the caller's environment (``PYTHONPATH``,
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 _LABS = Path(__file__).resolve().parent
+
+#: Seconds for the clean-up of a grader whose caller has gone away.
+_GRACE = 15.0
 
 
 def main(argv: list[str]) -> int:
@@ -27,6 +33,9 @@ def main(argv: list[str]) -> int:
     from grader.labs.request import Request
 
     request = Request.load(Path(argv[0]))
+    # A descriptor of our own: pytest puts /dev/null in the place of the first one.
+    arguments = (os.dup(0), request.marker)
+    threading.Thread(target=_end_with_the_caller, args=arguments, daemon=True).start()
     return int(
         pytest.main(
             [
@@ -50,6 +59,23 @@ def main(argv: list[str]) -> int:
             plugins=[plugin.Plugin(request)],
         )
     )
+
+
+def _end_with_the_caller(descriptor: int, marker: str) -> None:
+    """Wait for the end of what was standard input, which the caller holds open, and end as by Ctrl-C.
+
+    However the caller ended, the grader's fixtures then clean up after
+    themselves; where they do not in time, the programs are ended from here.
+    """
+    while os.read(descriptor, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(_GRACE)
+    from grader.labs.request import MARKER
+    from grader.runner.sweep import end_marked
+
+    end_marked(MARKER, marker)
+    os._exit(1)
 
 
 if __name__ == "__main__":

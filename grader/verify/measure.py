@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from grader.cut import CutError
-from grader.labs.runner import grade
+from grader.labs.runner import grade, interrupt_all
 from grader.mistakes import MistakeError
 from grader.report.model import LabReport
 from grader.verdict import Verdict
@@ -71,9 +71,11 @@ def measure(
                 futures: list[Future[Row]] = [pool.submit(one, case) for case in cases]
                 try:
                     result.rows = [future.result() for future in futures]
-                finally:
+                except BaseException:
                     for future in futures:
                         future.cancel()
+                    interrupt_all()
+                    raise
     finally:
         if not any(base.rglob("grader.out")):
             shutil.rmtree(base, ignore_errors=True)
