@@ -21,12 +21,13 @@ from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
 from grader.conformance.history import History
 from grader.runner import Runner, RunningProgram
-from grader.verdict import Fail
+from grader.verdict import Fail, Unknown
 from grader.wire.records import WRITE_VERBS, Exchange, parse_line
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
     from grader.conformance.scenario import Scenario
+    from grader.wire import RuleHandle
 
 #: Seconds. Long enough for a slow operator that lists everything once a second;
 #: only a wrong one waits it out.
@@ -163,6 +164,26 @@ class Bench:
         meta = app["metadata"]
         return self.api.patch(contract.WEBAPPS, meta["name"], {"spec": spec}, meta["namespace"])
 
+    def patch(self, resource: str, name: str, patch: dict, namespace: str, **call: Any) -> dict:
+        """Patch an object and wait until the history has it, so that what follows is newer."""
+        changed = self.api.patch(resource, name, patch, namespace, **call)
+        revision = int(changed["metadata"]["resourceVersion"])
+        self._seen(namespace, lambda: self.history.saw(changed["metadata"]["uid"], revision))
+        return changed
+
+    def delete(self, resource: str, name: str, namespace: str) -> None:
+        """Delete an object and wait until the history has it going or gone."""
+        uid = self.api.get(resource, name, namespace)["metadata"]["uid"]
+        self.api.delete(resource, name, namespace)
+        self._seen(namespace, lambda: self.history.saw_delete(uid))
+
+    def _seen(self, namespace: str, predicate: Callable[[], bool]) -> None:
+        if not self.history.until(namespace, predicate, 10.0):
+            raise Unknown(
+                "The API server tells the grader's own watches of the grader's own writes.",
+                f"Nothing came of a write in {namespace} within 10 s.",
+            )
+
     def world(self, app: dict) -> World:
         """The world of that very WebApp, as the API server has it."""
         meta = app["metadata"]
@@ -262,6 +283,10 @@ class Bench:
             ),
             timeout,
         )
+
+    def fires(self, program: RunningProgram, rule: RuleHandle, timeout: float) -> bool:
+        """Wait until a rule has acted; False after ``timeout`` s or the process's end."""
+        return self._wait(program, timeout, lambda: rule.fired > 0)
 
     def ended_within(
         self,

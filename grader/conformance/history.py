@@ -20,7 +20,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from grader.cluster.api import Api
-from grader.conformance.contract import DNS_NAMESPACE, LABEL, WEBAPPS, World, controller_of
+from grader.conformance.contract import (
+    DNS_NAMESPACE,
+    LABEL,
+    WEBAPPS,
+    World,
+    controller_of,
+    is_terminating,
+)
 from grader.verdict import Unknown
 
 
@@ -55,6 +62,7 @@ class History:
         self._api = api
         self._changed = threading.Condition()
         self._states: list[State] = []
+        self._by_uid: dict[str, list[State]] = defaultdict(list)
         #: (resource, namespace) → UID → object.
         self._live: dict[tuple[str, str], dict[str, dict]] = defaultdict(dict)
         #: How often something changed in a namespace; records count for all of them.
@@ -108,6 +116,7 @@ class History:
                     state = State(int(version), type, resource, obj, time.time())
                     with self._changed:
                         bisect.insort(self._states, state, key=lambda s: s.revision)
+                        self._by_uid[state.uid].append(state)
                         there = self._live[resource, state.namespace]
                         if type == "DELETED":
                             there.pop(state.uid, None)
@@ -157,15 +166,19 @@ class History:
                 if (controller_of(pod) or {}).get("uid") == meta["uid"]
             ]
 
+    def saw(self, uid: str, revision: int) -> bool:
+        """Whether that state of the object, or a newer one, has been seen."""
+        return any(state.revision >= revision for state in self.states(uid=uid))
+
+    def saw_delete(self, uid: str) -> bool:
+        """Whether the object has been seen going (deletionTimestamp) or gone."""
+        return any(s.type == "DELETED" or is_terminating(s.object) for s in self.states(uid=uid))
+
     def states(self, *, uid: str | None = None, resource: str | None = None) -> list[State]:
         """The states seen so far, in the order of their revisions."""
         with self._changed:
-            return [
-                state
-                for state in self._states
-                if (uid is None or state.uid == uid)
-                and (resource is None or state.resource == resource)
-            ]
+            states = self._states if uid is None else self._by_uid.get(uid, [])
+            return [state for state in states if resource in (None, state.resource)]
 
     def pods_of(self, uid: str) -> list[State]:
         """The states of all Pods that a UID controlled at that state."""

@@ -66,7 +66,7 @@ def delete(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=2)
     bench.settled(app, "creating a WebApp")
     meta = app["metadata"]
-    bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+    bench.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
     bench.gone(app, "deleting the WebApp")
     invariants.record_gone_before_finalizer(bench, app)
     invariants.nothing_made_while_terminating(bench, app)
@@ -81,7 +81,7 @@ def others_finalizer(bench: Bench) -> None:
     app = bench.api.create(wanted)
     name, uid = app["metadata"]["name"], app["metadata"]["uid"]
     bench.settled(app, "creating a WebApp that has a finalizer of somebody else")
-    bench.api.delete(contract.WEBAPPS, name, namespace)
+    bench.delete(contract.WEBAPPS, name, namespace)
 
     def only_theirs() -> bool:
         state = bench.history.live("webapps", name, namespace)
@@ -111,13 +111,13 @@ def others_finalizer(bench: Bench) -> None:
     # While it is on its way out, a lost Pod stays lost.
     pods = [p for p in bench.history.pods(app) if not contract.is_terminating(p)]
     if pods:
-        bench.api.delete("pods", pods[0]["metadata"]["name"], namespace)
-    bench.api.patch(
+        bench.delete("pods", pods[0]["metadata"]["name"], namespace)
+    bench.patch(
         contract.WEBAPPS, name, {"metadata": {"annotations": {"gate": "touched"}}}, namespace
     )
     bench.history.quiet(namespace, 0.7, 10.0)
     invariants.nothing_made_while_terminating(bench, app)
-    bench.api.patch(contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace)
+    bench.patch(contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace)
     bench.gone(app, "removing the other finalizer")
 
 
@@ -127,7 +127,7 @@ def pod_deleted(bench: Bench) -> None:
     app = bench.create(namespace, replicas=3)
     world = bench.settled(app, "creating a WebApp")
     victim = bench.rng.choice(world.standing)["metadata"]
-    bench.api.delete("pods", victim["name"], namespace)
+    bench.delete("pods", victim["name"], namespace)
     _replaced(bench, app, victim["uid"], "deleting one of 3 Pods", "ignored-deleted-pod")
 
 
@@ -137,7 +137,7 @@ def pod_failed(bench: Bench) -> None:
     app = bench.create(namespace, replicas=2)
     world = bench.settled(app, "creating a WebApp")
     victim = bench.rng.choice(world.standing)["metadata"]
-    bench.api.patch(
+    bench.patch(
         "pods", victim["name"], {"status": {"phase": "Failed"}}, namespace, subresource="status"
     )
     _replaced(bench, app, victim["uid"], "one of 2 Pods failed", "kept-failed-pod")
@@ -150,7 +150,7 @@ def pod_edited(bench: Bench) -> None:
     world = bench.settled(app, "creating a WebApp")
     victim = bench.rng.choice(world.standing)
     container = victim["spec"]["containers"][0]["name"]
-    bench.api.patch(
+    bench.patch(
         "pods",
         victim["metadata"]["name"],
         {"spec": {"containers": [{"name": container, "image": "edited:by-hand"}]}},
@@ -193,9 +193,9 @@ def label_stolen(bench: Bench) -> None:
     bench.settled(other, "creating a second WebApp")
     first, second = (pod["metadata"] for pod in world.standing)
     before = {pod["metadata"]["uid"] for pod in bench.world(other).pods}
-    bench.api.patch("pods", first["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
+    bench.patch("pods", first["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
     bench.settled(app, f"taking the label off Pod {first['name']}", diagnosis="lost-unlabelled-pod")
-    bench.api.patch("pods", second["name"], {"metadata": {"labels": {LABEL: "beta"}}}, namespace)
+    bench.patch("pods", second["name"], {"metadata": {"labels": {LABEL: "beta"}}}, namespace)
     bench.settled(
         app, f"giving the label of Pod {second['name']} to beta", diagnosis="lost-unlabelled-pod"
     )
@@ -216,10 +216,10 @@ def record_drift(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "creating a WebApp")
     record = contract.record_name(app)
-    bench.api.delete("configmaps", record, contract.DNS_NAMESPACE)
+    bench.delete("configmaps", record, contract.DNS_NAMESPACE)
     bench.settled(app, "deleting its DNS record", diagnosis="ignored-record-drift")
     changed = {"data": {"host": "elsewhere.example.com"}}
-    bench.api.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
+    bench.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
     bench.settled(app, "editing its DNS record", diagnosis="ignored-record-drift")
 
 
@@ -232,11 +232,11 @@ def foreign_fields(bench: Bench) -> None:
     world = bench.settled(app, "creating a WebApp")
     mark = {"metadata": {"labels": {"team": "red"}, "annotations": {"example.com/note": "keep"}}}
     pod = world.standing[0]["metadata"]
-    bench.api.patch("pods", pod["name"], mark, namespace)
-    bench.api.patch(contract.WEBAPPS, app["metadata"]["name"], mark, namespace)
+    bench.patch("pods", pod["name"], mark, namespace)
+    bench.patch(contract.WEBAPPS, app["metadata"]["name"], mark, namespace)
     # Something for the operator to do, with everything marked.
     bench.settled(bench.change(app, replicas=3), "scaling up with foreign labels about")
-    bench.api.patch("pods", pod["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
+    bench.patch("pods", pod["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
     bench.settled(app, "taking the label off a marked Pod")
     for what, obj in (
         ("Pod " + pod["name"], bench.history.live("pods", pod["name"], namespace)),
@@ -332,7 +332,7 @@ def recreated(bench: Bench) -> None:
     namespace, name = bench.namespace(), bench.name()
     first = bench.create(namespace, name, replicas=2)
     bench.settled(first, "creating a WebApp")
-    bench.api.delete(contract.WEBAPPS, name, namespace)
+    bench.delete(contract.WEBAPPS, name, namespace)
     second = None
     deadline = time.monotonic() + 10.0
     while second is None:

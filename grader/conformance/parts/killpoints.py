@@ -188,7 +188,7 @@ def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
         app = bench.change(app, replicas=3, image="shop:2")
     else:
         meta = app["metadata"]
-        bench.api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+        bench.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
     if wait:
         _require_right(bench, step, app, f"{step} without a kill")
     return app

@@ -59,7 +59,7 @@ def changed_meanwhile(bench: Bench) -> None:
     for app in (deleted, edited):
         bench.settled(app, "creating a WebApp")
     running.kill()
-    bench.api.delete(contract.WEBAPPS, "deleted", namespace)
+    bench.delete(contract.WEBAPPS, "deleted", namespace)
     edited = bench.change(edited, replicas=3)
     created = bench.create(namespace, "created", replicas=1)
     running.start()

@@ -57,7 +57,8 @@ class _Pair:
                 and exchange.verb in ("create", "update", "patch")
                 and exchange.applied
                 and exchange.t_request >= since
-                and (exchange.request_body or {}).get("spec", {}).get("holderIdentity")
+                # From the answer: the request itself may be protobuf.
+                and (exchange.answer or {}).get("spec", {}).get("holderIdentity")
             ):
                 return exchange
         return None
