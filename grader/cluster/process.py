@@ -154,7 +154,14 @@ class Recorded:
 
         None while it runs, and for a process that another command started.
         """
-        return self._popen.poll() if self._popen is not None else None
+        if self._popen is None:
+            return None
+        code = self._popen.poll()
+        if code is None and birth(self.pid) != self.born:
+            # It has ended, and another thread is collecting its status just now:
+            # poll() then says None, as if it ran.
+            code = self._popen.wait(5)
+        return code
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait until the process has ended and return its exit code, where it can be known.
