@@ -1,0 +1,333 @@
+"""4.1.5 Two edits: one gets stomped, one survives.
+
+Six edits by hand, made against the course's controller or the one handed in.
+Whether an edit survives is looked at after the controller has written the same
+object again: so «survives» never means «nobody has looked at it yet».
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from grader.course import ROOT
+from grader.evidence import answers as written
+from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.labs import check
+from grader.verdict import Fail
+from grader.witness import describe, objects
+
+#: Seconds that the controller has for one step. Right ones take a few hundredths.
+PATIENCE = 10.0
+API_VERSION = "samplecontroller.k8s.io/v1alpha1"
+SOMEONE = "someone-else"
+
+STOMPED, SURVIVES = "stomped", "survives"
+#: What the controller has to hold, and what is none of its business.
+OWNED = ("managed field", "scaled by hand", "status")
+FOREIGN = ("foreign label", "foreign annotation", "finalizer of someone else")
+
+OWNERSHIP = Rubric(
+    (
+        Concept(
+            "who set a field is recorded, for each field: managedFields, field managers",
+            ("managed-fields", "managed fields", "field manager*", "manager*", "field owner*"),
+            diagnosis="managed-fields-missing",
+        ),
+        Concept(
+            "what a writer does not send, or does not own, is left alone",
+            (
+                "left alone",
+                "leave* … alone",
+                "leave* … as",
+                "stay*",
+                "kept",
+                "keep*",
+                "survive*",
+                "untouched",
+                "not touch*",
+                "does not own",
+                "only … own*",
+                "own* only",
+                "only … send*",
+                "never send*",
+                "not send",
+                "remain*",
+            ),
+            diagnosis="left-alone-missing",
+        ),
+    ),
+    (
+        WrongClaim(
+            "labels and annotations are never overwritten",
+            (
+                "labels are never overwritten",
+                "metadata is never overwritten",
+                "labels always survive",
+            ),
+            "A full PUT without them removes them: what counts is what the writer sends.",
+            diagnosis="claims-metadata-is-safe",
+        ),
+        WrongClaim(
+            "the last writer of the object owns all of it",
+            ("last writer owns", "owns the whole object", "owner reference* decide*"),
+            "Ownership is by field, and the owner reference has nothing to do with it.",
+            diagnosis="claims-ownership-by-object",
+        ),
+    ),
+)
+
+
+@dataclass
+class Outcome:
+    """What became of one edit. ``evidence`` is the controller's write that decided, if there was one."""
+
+    what: str
+    evidence: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def answers(submission):
+    return written.parse(submission.text("answers.md"))
+
+
+@pytest.fixture(scope="module")
+def predictions(answers) -> dict[str, str]:
+    return {
+        edit: answers.require_prediction(
+            edit, section="Predictions", choices=(STOMPED, SURVIVES)
+        ).value
+        for edit in OWNED + FOREIGN
+    }
+
+
+class _Hands:
+    """Somebody with kubectl, beside the controller: the edits, and the waits for what comes of them."""
+
+    def __init__(self, api, namespace: str, running, rng) -> None:
+        self.api, self.namespace, self.running, self.rng = api, namespace, running, rng
+        word = "".join(rng.choices("abcdefghijkmnpqrstuvwxyz", k=6))
+        self.foo, self.deployment = f"foo-{word}", f"{word}-deployment"
+        self.replicas = rng.randint(1, 3)
+
+    def settled(self) -> bool:
+        """Whether Foo and Deployment agree, and the Foo's status says so."""
+        deployment = self.api.find("deployments", self.deployment, namespace=self.namespace)
+        foo = self.api.find("foos", self.foo, namespace=self.namespace)
+        return bool(
+            deployment
+            and foo
+            and deployment["spec"]["replicas"] == self.replicas
+            and deployment.get("status", {}).get("availableReplicas") == self.replicas
+            and foo.get("status", {}).get("availableReplicas") == self.replicas
+        )
+
+    def create(self) -> None:
+        foo = {
+            "apiVersion": API_VERSION,
+            "kind": "Foo",
+            "metadata": {"name": self.foo, "namespace": self.namespace},
+            "spec": {"deploymentName": self.deployment, "replicas": self.replicas},
+        }
+        self.api.create(foo)
+        self._wait_settled("makes the Deployment that a new Foo asks for, and writes its status")
+
+    def make_it_write(self) -> None:
+        """Change the Foo, so that the controller writes the Deployment and the Foo's status again."""
+        self.replicas += 1
+        self._patch("foos", self.foo, {"spec": {"replicas": self.replicas}})
+        self._wait_settled("follows the Foo's new number of replicas, and writes its status")
+
+    def _wait_settled(self, what: str) -> None:
+        self.running.until(self.settled, PATIENCE, what)
+
+    def edit_deployment(self, patch: dict) -> None:
+        self._patch("deployments.apps", self.deployment, patch, type="strategic")
+
+    def edit_foo(self, patch: dict, subresource: str | None = None) -> None:
+        self._patch("foos", self.foo, patch, subresource=subresource)
+
+    def _patch(self, resource: str, name: str, patch: dict, **how) -> None:
+        self.api.patch(
+            resource, name, patch, namespace=self.namespace, field_manager=SOMEONE, **how
+        )
+
+    def comes_back(self, resource: str, name: str, right: Callable[[dict], bool]) -> bool:
+        """Wait until the object is as it was; False if that does not happen."""
+        try:
+            self.api.until(
+                resource,
+                name,
+                self.namespace,
+                lambda obj: obj is not None and right(obj),
+                PATIENCE,
+            )
+        except TimeoutError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="module")
+def measured(predictions, submission, run, api, namespace, rng, observe) -> dict[str, Outcome]:
+    if submission.has("program.toml"):
+        program, which = submission.program, "the one handed in"
+    else:
+        program = ["python3", str(ROOT / "foo_controller" / "controller.py")]
+        which = "the course's"
+    observe("controller", which)
+    running = run(program, client="controller")
+    hands = _Hands(api, namespace, running, rng)
+    hands.create()
+    outcomes = _foreign_edits(hands)
+    outcomes |= _owned_edits(hands)
+    # Without this the namespace would wait for a finalizer that nobody serves.
+    hands.edit_foo({"metadata": {"finalizers": None}})
+    for edit in OWNED + FOREIGN:
+        measured = outcomes[edit].what
+        observe(edit, {"predicted": predictions[edit], "measured": measured})
+    return outcomes
+
+
+def _foreign_edits(hands: _Hands) -> dict[str, Outcome]:
+    mark = "".join(hands.rng.choices("abcdefghijkmnpqrstuvwxyz", k=5))
+    label, annotation, finalizer = (f"example.com/{kind}-{mark}" for kind in ("l", "a", "f"))
+    hands.edit_deployment({"metadata": {"labels": {label: mark}}})
+    hands.edit_deployment({"metadata": {"annotations": {annotation: mark}}})
+    hands.edit_foo({"metadata": {"finalizers": [finalizer]}})
+    hands.make_it_write()
+
+    def without(resource: str, part: str, key: str) -> list[str]:
+        writes = hands.running.timeline.writes(
+            by="controller", resource=resource, namespace=hands.namespace, status=range(200, 300)
+        )
+        guilty = [w for w in writes if key not in (objects.metadata(w.answer).get(part) or ())]
+        return [describe(guilty[-1])] if guilty else []
+
+    deployment = hands.api.get("deployments", hands.deployment, namespace=hands.namespace)
+    foo = hands.api.get("foos", hands.foo, namespace=hands.namespace)
+    places = (
+        ("foreign label", deployment, "deployments", "labels", label),
+        ("foreign annotation", deployment, "deployments", "annotations", annotation),
+        ("finalizer of someone else", foo, "foos/*", "finalizers", finalizer),
+    )
+    outcomes = {}
+    for edit, obj, resource, part, key in places:
+        survived = key in (objects.metadata(obj).get(part) or ())
+        outcomes[edit] = (
+            Outcome(SURVIVES) if survived else Outcome(STOMPED, without(resource, part, key))
+        )
+    return outcomes
+
+
+def _owned_edits(hands: _Hands) -> dict[str, Outcome]:
+    outcomes = {}
+
+    def image_of(deployment: dict) -> str:
+        return deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    before = hands.api.get("deployments", hands.deployment, namespace=hands.namespace)
+    container = before["spec"]["template"]["spec"]["containers"][0]
+    by_hand = {
+        "name": container["name"],
+        "image": f"example.com/by-hand:{hands.rng.randint(2, 99)}",
+    }
+    hands.edit_deployment({"spec": {"template": {"spec": {"containers": [by_hand]}}}})
+    hands.make_it_write()
+    outcomes["managed field"] = _outcome(
+        hands.comes_back(
+            "deployments", hands.deployment, lambda d: image_of(d) == container["image"]
+        )
+    )
+
+    hands.edit_deployment({"spec": {"replicas": hands.replicas + hands.rng.randint(2, 4)}})
+    outcomes["scaled by hand"] = _outcome(
+        hands.comes_back(
+            "deployments", hands.deployment, lambda d: d["spec"]["replicas"] == hands.replicas
+        )
+    )
+
+    hands.edit_foo({"status": {"availableReplicas": 70 + hands.rng.randint(0, 9)}}, "status")
+    outcomes["status"] = _outcome(
+        hands.comes_back(
+            "foos",
+            hands.foo,
+            lambda f: f.get("status", {}).get("availableReplicas") == hands.replicas,
+        )
+    )
+    return outcomes
+
+
+def _outcome(came_back: bool) -> Outcome:
+    return Outcome(STOMPED if came_back else SURVIVES)
+
+
+@check(
+    "4.1.5/predicted",
+    title="What becomes of each of the six edits is predicted, right or wrong",
+    points=2,
+    evidence="written",
+)
+def check_predicted(predictions):
+    """All is judged by the fixture: whoever comes here has predicted all six."""
+
+
+@check(
+    "4.1.5/owned",
+    title="The controller puts back what it owns: the managed field, the replicas, the status",
+    points=2,
+    evidence="live",
+)
+def check_owned(measured):
+    left = [edit for edit in OWNED if measured[edit].what == SURVIVES]
+    if left:
+        raise Fail(
+            "What the controller itself sets is put back after somebody changed it by hand.",
+            f"{PATIENCE:g} s after the edit it was still there: {', '.join(left)}.",
+            why="The Foo still says what should be. A controller that only acts on changes of "
+            "the Foo lets the world drift away from it.",
+            next="Compare each field that you write with what is there, whenever the child or the "
+            "Foo's status changes, and not only when the Foo's spec does.",
+            diagnosis=f"not-put-back-{left[0].replace(' ', '-')}",
+        )
+
+
+@check(
+    "4.1.5/foreign",
+    title="What others have set survives the controller's next write, as far as was predicted",
+    points=3,
+    evidence="live",
+)
+def check_foreign(measured, predictions):
+    for edit in FOREIGN:
+        if measured[edit].what == STOMPED and predictions[edit] == SURVIVES:
+            raise Fail(
+                f"The {edit} is still there after the controller's next write, as you predicted.",
+                "It was gone after this write." if measured[edit].evidence else "It was gone.",
+                why="Whoever set it was not asked. Two controllers that each replace the whole "
+                "object undo each other for ever.",
+                next="Send only the fields that are yours (server-side apply, or a patch of "
+                "those), or start from the object as it is now and not from an empty one.",
+                diagnosis="foreign-finalizer-removed"
+                if "finalizer" in edit
+                else "full-put-stomps-foreign",
+                evidence=measured[edit].evidence,
+            )
+
+
+@check(
+    "4.1.5/field-ownership",
+    title="A sentence says how it is known whose a field is, and what follows from that",
+    points=2,
+    evidence="written",
+)
+def check_field_ownership(answers):
+    OWNERSHIP.require(
+        answers.require_section("Field ownership"),
+        expected="One sentence says where field ownership is recorded, and why it decides what "
+        "is left of an edit.",
+        why="The next time a label vanishes, this is where you look for the culprit's name.",
+        next="`phase4 kubectl get deployment NAME -o yaml --show-managed-fields`: who stands there, "
+        "beside which fields?",
+    )
