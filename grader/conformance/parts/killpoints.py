@@ -214,7 +214,11 @@ def _try(bench: Bench, running: RunningProgram, point: KillPoint, app: dict) -> 
     )
     began = time.monotonic()
     app = _act(bench, point.step, app, wait=False)
-    killed = bench.ended_within(running, 5.0, unless=lambda: _is_right(bench, point.step, app))
+    bench.ended_within(running, 5.0, unless=lambda: _is_right(bench, point.step, app))
+    killed = rule.fired > 0
+    if killed:
+        # The last write of all makes the world right: the kill may still be under way.
+        running.wait_exit(5.0, "is killed at its write")
     rule.remove()
     if running.exited is not None:
         running.start()
