@@ -1,7 +1,8 @@
 """Who believed what about an object, and when: each client's view of it beside the truth.
 
 Versions are resourceVersions as numbers; None stands for «is not there». A client
-that was never told of an object has no view of it, which is not the same.
+that was never told of an object has no view of it, which is not the same; nor has a
+process that has ended, and the next one of its name begins without one.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from grader.wire.records import Exchange, Record, WatchEvent
+from grader.wire.records import Exchange, Mark, Record, WatchEvent
 from grader.witness import Timeline, objects
 from grader.witness.knowledge import Knowledge
 from grader.witness.objects import Key
 
 #: A step of a view: from this time on (epoch seconds), this version.
 Step = tuple[float, int | None]
+
+#: In place of a version: the process has ended, there is no view.
+NO_VIEW = -1
+_ENDINGS = {"process_killed", "process_exited", "wire_closed"}
 
 
 def label(key: Key) -> str:
@@ -43,7 +48,14 @@ class Beliefs:
                 moments.append((record.t_received, order, True, record))
                 if record.t_delivered is not None:
                     moments.append((record.t_delivered, order, False, record))
+            elif isinstance(record, Mark) and record.what in _ENDINGS:
+                moments.append((record.t, order, False, record))
         for t, _, is_truth, record in sorted(moments, key=lambda m: (m[0], m[1], not m[2])):
+            if isinstance(record, Mark):
+                told.pop(record.client, None)
+                for steps in self._views.get(record.client, {}).values():
+                    steps.append((t, NO_VIEW))
+                continue
             name = "" if is_truth else record.client
             knowledge = truth if is_truth else told.setdefault(record.client, Knowledge())
             opened = timeline.opened(record) if isinstance(record, WatchEvent) else None
@@ -108,7 +120,8 @@ class Beliefs:
         times = sorted({t for t, _ in (*mine, *truth) if t >= mine[0][0]} | {finish})
         spans: list[tuple[float, float]] = []
         for begin, end in zip(times, times[1:], strict=False):
-            if _at(mine, begin) != _at(truth, begin) and end > begin:
+            view = _at(mine, begin)
+            if view != NO_VIEW and view != _at(truth, begin) and end > begin:
                 if spans and spans[-1][1] == begin:
                     spans[-1] = (spans[-1][0], end)
                 else:

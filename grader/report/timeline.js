@@ -61,14 +61,16 @@
   const x = (t) => 12 + t * scale;
   const y = (item) => tops[item.lane] + LANE_HEAD + item.row * ROW + ROW / 2;
   const related = (item) => followed < 0 || item.o === followed || item.k === "m" || item.k === "w";
-  const short = (name) => name.length > 26 ? "…" + name.slice(-25) : name;
+  const wide = innerWidth > 640 ? 200 : 118;
+  const most = Math.floor(wide / 7.6);
+  const short = (name) => name.length > most ? "…" + name.slice(1 - most) : name;
 
   function drawNames() {
     names.replaceChildren();
-    names.setAttribute("width", 200);
+    names.setAttribute("width", wide);
     names.setAttribute("height", height);
     data.lanes.forEach((lane, index) => {
-      draw(names, "text", { x: 10, y: tops[index] + 15, class: "name" }, short(lane.name));
+      draw(names, "text", { x: 10, y: tops[index] + 15, class: "name" }, short(lane.name.replace(/^system:(serviceaccount:[^:]*:)?/, "")));
       lane.rows.forEach((row, at) => draw(names, "text", { x: 20, y: tops[index] + LANE_HEAD + at * ROW + ROW / 2 + 4, class: "sub" }, short(row)));
     });
   }

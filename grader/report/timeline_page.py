@@ -81,7 +81,7 @@ def drawing(timeline: Timeline) -> dict[str, Any]:
     kept, left_out = _kept(timeline, records)
     start = timeline.start
     finish = max((_end(record) for record in kept), default=start)
-    lanes = _Lanes()
+    lanes = _Lanes(kept)
     beliefs = Beliefs(timeline)
     found: dict[Key, int] = {}
     ends = {
@@ -204,14 +204,19 @@ def _body(body: Any) -> str:
 
 
 class _Lanes:
-    """A lane for each client; in it a row for requests, then one for each kind it watches."""
+    """A lane for each client; in it a row for requests, then one for each kind it watches.
 
-    def __init__(self) -> None:
+    Who has a wire comes first: that is whom the run is about.
+    """
+
+    def __init__(self, records: list[Record]) -> None:
         self._lanes: dict[str, dict[str, int]] = {}
+        for record in sorted(records, key=lambda r: getattr(r, "source", "wire") == "audit"):
+            self._lanes.setdefault(record.client, {"requests": 0})
 
     def place(self, record: Record, timeline: Timeline) -> tuple[int, int]:
-        """The lane and row (numbers) where a record is drawn; made where they are new."""
-        rows = self._lanes.setdefault(record.client, {"requests": 0})
+        """The lane and row (numbers) where a record is drawn; a row is made where it is new."""
+        rows = self._lanes[record.client]
         lane = list(self._lanes).index(record.client)
         row = "requests"
         if isinstance(record, Exchange) and record.verb == "watch":
