@@ -11,19 +11,26 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from grader.cluster import binaries, bootstrap, dirs, etcd, pins, process, template
-from grader.cluster.api import Api, ApiError
+from grader.cluster import binaries, dirs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.process import NotStarted, Recorded, end_all, records
 
+if TYPE_CHECKING:
+    from grader.cluster.api import Api
+
+# The client is imported late: it takes a tenth of a second, in which the API server
+# can already be starting.
+
 #: Raised when cluster.json changes its meaning: an older cluster is then replaced.
 FORMAT = 1
 
-#: How often a condition is looked at that nothing can be waited on for (s).
-_TICK = 0.005
+#: How often a condition is looked at that nothing can be waited on for (s). Looking
+#: more often would take time from what is looked at.
+_TICK = 0.02
 
 #: A serving certificate is valid for a year; the stored one is used for this long (s).
 _CERTIFICATE_AGE = 300 * 86400.0
@@ -83,6 +90,9 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
                 # A template that no API server starts from is of no use to anybody.
                 template.discard()
                 clear(files, owner)
+        from grader.cluster import bootstrap
+        from grader.cluster.api import Api
+
         files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
         with Api(files.kubeconfig, user_agent="phase4-up") as api:
             if not from_template:
@@ -138,6 +148,8 @@ def start_components(
 
 def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
     """Wait until etcd and the API server of a running cluster answer."""
+    from grader.cluster.api import Api
+
     running = {one.name: one for one in records.live(owner=owner)}
     with Api(files.kubeconfig, user_agent="phase4-up") as api:
         # The API server remembers for a while that its etcd was well.
@@ -256,6 +268,8 @@ def _until(
 
 
 def _ready(api: Api) -> bool:
+    from grader.cluster.api import ApiError
+
     try:
         return api.raw("GET", "/readyz", timeout=5.0) == "ok"
     except (ApiError, ClusterLost):
@@ -263,6 +277,8 @@ def _ready(api: Api) -> bool:
 
 
 def _etcd_answers(files: Layout) -> bool:
+    from grader.cluster import etcd
+
     try:
         return etcd.revision(files.socket) > 0
     except ClusterLost:

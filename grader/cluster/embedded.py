@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.cluster import audit, boot, dirs, etcd, pins, process
+from grader.cluster import audit, boot, dirs, pins, process
 from grader.cluster.binaries import Progress
 from grader.cluster.components import Layout
 from grader.cluster.errors import ClusterLost
@@ -93,10 +93,14 @@ class EmbeddedCluster:
 
     def compact(self) -> int:
         """Compact etcd up to its present revision, physically; returns that revision."""
+        from grader.cluster import etcd
+
         return etcd.compact(self.layout.socket)
 
     def revision(self) -> int:
         """The present revision of etcd, which is the newest resourceVersion."""
+        from grader.cluster import etcd
+
         return etcd.revision(self.layout.socket)
 
     def parts(self) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _copy_sparsely(source: str, target: Path) -> None:
-    zeros = bytes(1 << 16)
+    zeros = bytes(1 << 20)
     with open(source, "rb") as old, open(target, "wb") as new:
         while block := old.read(len(zeros)):
             if block == zeros[: len(block)]:
