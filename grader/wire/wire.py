@@ -350,7 +350,9 @@ class Wire:
             self._proxy.web_server = server
             await self._listen(server, started)
             await self._proxy.shut()
-            await server.shutdown(0)
+            # Idle connections end at once; 0 would mean to wait for ever.
+            server.pre_shutdown()
+            await server.shutdown(0.5)
             self._recorder.mark("wire_closed")
 
     async def _listen(self, server: web.Server, started: threading.Event) -> None:
