@@ -34,6 +34,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "grader.cli.check": ("check",),
     "grader.cli.site": ("solution", "report"),
     "grader.cli.cite": ("cite",),
+    "grader.cli.conform": ("conform",),
     "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
     "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
     "grader.cli.doctor": ("doctor", "completion"),

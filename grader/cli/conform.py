@@ -1,0 +1,154 @@
+"""``conform``: the gate, against any operator that takes a kubeconfig."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grader.cli import exit_codes
+
+if TYPE_CHECKING:
+    from grader.conformance.gate import Report
+    from grader.conformance.scenario import Result
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's command."""
+    app.command(
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    )(conform)
+
+
+def conform(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND…",
+            help="The operator: {kubeconfig} in a word is its kubeconfig; KUBECONFIG has it too.",
+        ),
+    ],
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", help="Only this part, or this scenario; may be given again."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run's random choices.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for records, report and picture.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run the gate against an operator: any process, in any language, that takes a kubeconfig."""
+    import random
+
+    from grader import cluster as clusters
+    from grader.cli import progress_line
+    from grader.conformance.bench import Subject
+    from grader.conformance.gate import conform as run_gate
+    from grader.conformance.gate import select
+
+    try:
+        select(part or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--part") from None
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    folder = out or _run_folder()
+    with progress_line.line(quiet=as_json) as tell:
+        cluster = clusters.ensure(progress=tell)
+        report = run_gate(
+            cluster,
+            Subject(tuple(command), Path.cwd()),
+            folder,
+            only=part or (),
+            seed=seed,
+            on_start=lambda one: tell(f"{one.id}: {one.title}"),
+        )
+    picture = _picture(report, folder)
+    if as_json:
+        print(json.dumps(report.to_json(), indent=1))
+    else:
+        _show(report, folder, picture)
+    raise typer.Exit(exit_codes.of(report.verdict))
+
+
+def _run_folder() -> Path:
+    from grader.cluster import dirs
+
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return dirs.made(dirs.state() / "conform" / stamp)
+
+
+def _picture(report: Report, folder: Path) -> Path | None:
+    """The kill points' picture, where they were tried."""
+    from grader.conformance.picture import kill_picture
+
+    outcomes = [
+        outcome
+        for result in report.of_part("killpoints")
+        for outcome in result.measured.get("kill points", ())
+    ]
+    if not outcomes:
+        return None
+    path = folder / "kill-points.svg"
+    drawn = kill_picture("Killed before and after every write", {report.command: outcomes})
+    path.write_text(drawn["svg"], encoding="utf-8")
+    return path
+
+
+def _show(report: Report, folder: Path, picture: Path | None) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from grader.conformance.scenario import PARTS
+    from grader.report import terminal
+
+    console = terminal.console()
+    console.print(Text.assemble(("The gate", "bold"), f" for `{report.command}`"))
+    for part in PARTS:
+        results = report.of_part(part)
+        if results:
+            console.print()
+            console.print(Text(part, "bold"))
+            console.print(Padding(_table(results), (0, 0, 0, 2)))
+    for result in report.results:
+        if result.message is not None:
+            console.print()
+            word = result.verdict.value
+            console.print(
+                Text.assemble(
+                    (f"{terminal.mark(word)} {word}", terminal.STYLE[word]), f"  {result.id}"
+                )
+            )
+            console.print(Padding(terminal.message(result.message), (0, 0, 0, 2)))
+    passed = sum(result.verdict.value == "PASS" for result in report.results)
+    console.print()
+    console.print(
+        f"{report.verdict.value}: {passed} of {len(report.results)} scenarios passed in "
+        f"{report.duration:.0f} s (seed {report.seed}, backend {report.backend})."
+    )
+    console.print(f"Records and report: {folder}" + (f"; picture: {picture}" if picture else ""))
+
+
+def _table(results: list[Result]):
+    from rich.table import Table
+    from rich.text import Text
+
+    from grader.report import terminal
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    for result in results:
+        word = result.verdict.value
+        table.add_row(
+            Text(f"{terminal.mark(word)} {word}", terminal.STYLE[word]),
+            result.id.partition("/")[2],
+            result.title,
+            f"{result.duration:.1f} s",
+        )
+    return table
