@@ -7,6 +7,7 @@ import time
 
 from aiohttp import web
 
+from grader.wire.engine import Armed
 from grader.wire.recorder import Recorder, embed
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
@@ -34,7 +35,8 @@ class Draft:
         self.response_type = ""
         self.answer = b""
         self.error = ""
-        self.delay_answer = 0.0
+        #: Delays of the answer, to be waited out once it is there.
+        self.delays: list[Armed] = []
         self.time_out_after = False
 
     def read(self, info: RequestInfo, path: str, query: dict[str, str]) -> None:

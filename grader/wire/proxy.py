@@ -64,7 +64,8 @@ class Proxy:
         self._recorder = recorder
         engine.on_added = self._act_at_once
         self.watches: dict[int, Watch] = {}
-        self._serving: set[asyncio.Task] = set()
+        #: Each request being served, with what is set once its process has gone.
+        self._serving: dict[asyncio.Task, asyncio.Event] = {}
         self._watch_of: dict[asyncio.Task, Watch] = {}
         #: Connections of a process that was killed: nothing more of theirs is forwarded.
         self._dead: set[object] = set()
@@ -91,8 +92,8 @@ class Proxy:
         """
         gone = asyncio.Event()
         task = asyncio.ensure_future(self._serve(request, gone))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._serving[task] = gone
+        task.add_done_callback(lambda done: self._serving.pop(done))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -105,9 +106,11 @@ class Proxy:
         """End every watch, let requests in flight finish for a moment, and stop."""
         for watch in list(self.watches.values()):
             watch.close_by_wire()
+        for gone in self._serving.values():
+            gone.set()
         if self._serving:
-            await asyncio.wait(self._serving, timeout=1.0)
-        for task in self._serving:
+            await asyncio.wait(list(self._serving), timeout=1.0)
+        for task in list(self._serving):
             task.cancel()
 
     async def _serve(self, request: web.BaseRequest, gone: asyncio.Event) -> web.StreamResponse:
@@ -179,7 +182,7 @@ class Proxy:
                 await self._wait(gone, armed.removed)
             elif rule.action == "delay":
                 if rule.part == "answer":
-                    draft.delay_answer += rule.seconds
+                    draft.delays.append(armed)
                 else:
                     await self._wait(gone, armed.removed, rule.seconds)
             elif rule.action == "timeout" and rule.applied:
@@ -305,7 +308,7 @@ class Proxy:
             if info.verb == "watch" and upstream.status == 200 and request.method != "HEAD":
                 return await self._stream_watch(request, draft, info, upstream, gone)
             try:
-                return await self._hand_on(request, draft, info, upstream)
+                return await self._hand_on(request, draft, info, upstream, gone)
             except aiohttp.ClientError as e:
                 draft.error = f"the API server's answer broke off ({type(e).__name__})"
                 raise Cut from None
@@ -316,18 +319,22 @@ class Proxy:
         draft: Draft,
         info: RequestInfo,
         upstream: aiohttp.ClientResponse,
+        gone: asyncio.Event,
     ) -> web.StreamResponse:
         headers = negotiation.returned(upstream.headers)
         length = upstream.content_length
         # An answer of unknown length is a long one (the API server chunks what
         # does not fit its buffer), or a log that is followed.
-        if length is None and info.verb in ("get", "list", "other") and not draft.delay_answer:
+        if length is None and info.verb in ("get", "list", "other") and not draft.delays:
             return await self._stream(request, draft, upstream, headers)
         draft.answer = await upstream.read()
         if draft.applied:
             await self._act_on_answer(draft, info)
-        if draft.delay_answer:
-            await asyncio.sleep(draft.delay_answer)
+        for armed in draft.delays:
+            await self._wait(gone, armed.removed, armed.rule.seconds)
+        if gone.is_set():
+            draft.error = "the process went away before it heard the answer"
+            raise Cut
         if draft.time_out_after:
             return await self._made_up(request, draft, 504, "Timeout", _TIMED_OUT)
         response = web.StreamResponse(status=upstream.status, headers=headers)

@@ -126,10 +126,8 @@ class Watch:
         finally:
             reader.cancel()
             self._upstream.close()
-        self._lose_queue()
-        self._recorder.line(
-            {"kind": "watch_end", "watch": self.seq, "by": self._closed_by, "t": now()}
-        )
+        end = {"kind": "watch_end", "watch": self.seq, "by": self._closed_by, "t": now()}
+        self._recorder.lines([*self._lost(), (end, {})])
 
     async def _read(self) -> None:
         rest = b""
@@ -228,15 +226,15 @@ class Watch:
     async def _say_last_words(self) -> None:
         raw, t = self._last_words or b"null", now()
         line = b'{"type":"ERROR","object":' + raw + b"}"
-        self._lose_queue()
-        self._recorder.lines([self._event(line, t, t, "delivered", self._faults)])
+        last = self._event(line, t, t, "delivered", self._faults)
+        self._recorder.lines([*self._lost(), last])
         await self._response.write(line + b"\n")
 
-    def _lose_queue(self) -> None:
+    def _lost(self) -> list[tuple[dict, dict[str, bytes]]]:
+        """The records of what was never handed on; the queue is empty afterwards."""
         lost = [self._event(line, at, None, "lost", self._faults) for at, line in self._queue]
         self._queue.clear()
-        if lost:
-            self._recorder.lines(lost)
+        return lost
 
     def _event(
         self,
