@@ -6,8 +6,8 @@ from .oracle import Oracle, build
 
 
 @pytest.fixture(scope="session")
-def oracle_binary():
-    return build()
+def oracle_binary(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("oracle"))
 
 
 @pytest.fixture(scope="module")

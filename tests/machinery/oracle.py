@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def build() -> Path:
-    """The path of the oracle's binary: $PHASE4_ORACLE, or built from oracle/ with Go's cache.
+def build(folder: Path) -> Path:
+    """The path of the oracle's binary: $PHASE4_ORACLE, or built into ``folder`` with Go's cache.
 
     Skips the test where there is neither.
     """
@@ -24,7 +24,7 @@ def build() -> Path:
         return Path(given)
     if shutil.which("go") is None:
         pytest.skip("no Go here, and the oracle is built with it")
-    binary = ROOT / "oracle" / "bin" / "oracle"
+    binary = folder / "oracle"
     result = subprocess.run(
         ["go", "build", "-trimpath", "-o", str(binary), "."],
         cwd=ROOT / "oracle",

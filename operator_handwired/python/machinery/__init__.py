@@ -20,7 +20,7 @@ From the wire to the reconciler, in reading order:
 
 Each module says where client-go v0.37.2 does the same, and what its threads
 and locks are. Where it differs from client-go on purpose is written in
-docs/machinery-differences.md, with the test that shows it.
+differences.md, with the test that shows it.
 """
 
 from .api import ApiError, ListOptions, Resource, Selectors, Unreachable

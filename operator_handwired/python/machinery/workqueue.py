@@ -93,7 +93,7 @@ class WorkQueue(Generic[K]):
         """Finish with ``key``; queue it again if it was added meanwhile (queue.go:289).
 
         A key that no worker has is ignored. (Upstream would put it into the
-        queue a second time if it waits there: docs/machinery-differences.md.)
+        queue a second time if it waits there: differences.md.)
         """
         with self._changed:
             if key not in self._processing:
