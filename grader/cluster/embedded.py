@@ -51,8 +51,7 @@ class EmbeddedCluster:
         return {one.name: one for one in records.live(owner=owner(self.name))}
 
     def _process(self, component: str) -> Recorded:
-        if component not in pins.COMPONENTS:
-            raise ValueError(f"no component is called {component}")
+        _known(component)
         found = self.processes().get(component)
         if found is None:
             raise ClusterLost(f"{component} of the cluster {self.name} has died.")
@@ -83,6 +82,7 @@ class EmbeddedCluster:
         so is the one by which a later command mends the cluster if this one is killed
         before it restarted the component without.
         """
+        _known(component)
         with boot.lock(self.name):
             running = self.processes().get(component)
             boot.note_flags(self.layout, component, flags)
@@ -118,6 +118,11 @@ class EmbeddedCluster:
             }
             for name, one in sorted(self.processes().items())
         ]
+
+
+def _known(component: str) -> None:
+    if component not in pins.COMPONENTS:
+        raise ValueError(f"no component is called {component}")
 
 
 def owner(name: str) -> str:

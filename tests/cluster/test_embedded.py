@@ -1,0 +1,409 @@
+"""The embedded control plane: real controllers, and every part of it can be hurt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from grader import cluster as clusters
+from grader.cluster import boot, embedded, pins, process, template
+from grader.cluster.api import Api, ApiError
+from grader.cluster.errors import ClusterLost, EnvironmentProblem
+from grader.cluster.interface import Capability
+from grader.cluster.process import records
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def own():
+    """A cluster that this file breaks."""
+    found = clusters.ensure("test-hurt")
+    yield found
+    clusters.stop("test-hurt")
+
+
+@pytest.fixture
+def hurt(own):
+    """It, whole again."""
+    found = clusters.ensure("test-hurt")
+    assert set(found.processes()) == set(pins.COMPONENTS)
+    return found
+
+
+def deployment(namespace: str, image: str = "x") -> dict:
+    labels = {"app": "d"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": namespace},
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
+def pod(namespace: str, name: str, image: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "c", "image": image}]},
+    }
+
+
+def test_what_is_there_from_the_start(cluster, api: Api):
+    assert set(cluster.processes()) == set(pins.COMPONENTS)
+    assert cluster.versions["kube-apiserver"].startswith("v1.37.")
+    assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert cluster.capabilities == frozenset(Capability)
+    (node,) = api.list("nodes")["items"]
+    assert ("Ready", "True") in [(c["type"], c["status"]) for c in node["status"]["conditions"]]
+    for namespace in ("default", "dns", "phase4-system"):
+        assert api.get("serviceaccounts", "default", namespace)
+    assert api.get("customresourcedefinitions", "foos.samplecontroller.k8s.io")
+    assert api.get("customresourcedefinitions", "webapps.phase4.example.com")
+
+
+def test_nobody_else_can_reach_etcd_or_read_a_credential(cluster):
+    folder = cluster.layout.folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for one in cluster.processes().values():
+        listening = [
+            c.laddr
+            for c in __import__("psutil").Process(one.pid).net_connections()
+            if c.status == "LISTEN"
+        ]
+        wanted = [("127.0.0.1", cluster.port)] if one.name == "kube-apiserver" else []
+        assert [tuple(address) for address in listening] == wanted, one.name
+
+
+def test_the_real_controllers_work(api: Api, namespace):
+    api.create(deployment(namespace))
+    api.until(
+        "deployments",
+        "d",
+        namespace,
+        lambda obj: obj["status"].get("readyReplicas") == 3,
+        30,
+    )
+    api.delete("deployments", "d", namespace, propagation="Foreground")
+    api.until("deployments", "d", namespace, lambda obj: obj is None, 30)
+    assert api.list("pods", namespace)["items"] == []
+
+
+def test_children_of_the_courses_kinds_are_collected(api: Api, namespace):
+    foo = {"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo"}
+    foo |= {"metadata": {"name": "f"}, "spec": {"deploymentName": "d", "replicas": 1}}
+    uid = api.create(foo, namespace)["metadata"]["uid"]
+    owner = {"apiVersion": foo["apiVersion"], "kind": "Foo", "name": "f", "uid": uid}
+    child = {"apiVersion": "v1", "kind": "ConfigMap"}
+    child |= {"metadata": {"name": "child", "ownerReferences": [owner]}}
+    api.create(child, namespace)
+    api.delete("foos", "f", namespace)
+    api.until("configmaps", "child", namespace, lambda obj: obj is None, 20)
+
+
+def test_pods_that_are_not_well(api: Api, namespace):
+    for name in ("never-ready", "crashes", "fine"):
+        api.create(pod(namespace, name, f"phase4.example.com/{name}"))
+
+    def phase(wanted):
+        return lambda obj: obj["status"].get("phase") == wanted
+
+    api.until("pods", "fine", namespace, phase("Running"), 20)
+    api.until("pods", "crashes", namespace, phase("Failed"), 20)
+    stuck = api.get("pods", "never-ready", namespace)
+    assert stuck["status"]["phase"] == "Pending" and stuck["spec"]["nodeName"] == "node-1"
+
+
+def test_the_audit_log_says_who_did_what(cluster, api: Api, namespace):
+    begun = time.time()
+    api.create(deployment(namespace))
+    api.until(
+        "deployments", "d", namespace, lambda obj: obj["status"].get("readyReplicas") == 3, 30
+    )
+    api.delete("deployments", "d", namespace)
+    found = [
+        event
+        for event in cluster.audit(begun)
+        if event.get("objectRef", {}).get("namespace") == namespace
+    ]
+    (made,) = [
+        e for e in found if e["verb"] == "create" and e["objectRef"]["resource"] == "deployments"
+    ]
+    assert made["user"]["username"] == "phase4-admin"
+    assert made["requestObject"]["spec"]["replicas"] == 3
+    assert made["responseObject"]["metadata"]["uid"]
+    makers = {
+        e["user"]["username"]
+        for e in found
+        if e["verb"] == "create"
+        and e["objectRef"]["resource"] == "pods"
+        and "subresource" not in e["objectRef"]
+    }
+    assert makers == {"system:serviceaccount:kube-system:replicaset-controller"}
+    assert list(cluster.audit(time.time())) == []
+
+
+def test_no_token_in_the_audit_log(cluster, api: Api, namespace):
+    begun = time.time()
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    token = api.raw("POST", path, body=request)["status"]["token"]
+    (event,) = [e for e in cluster.audit(begun) if e["requestURI"].startswith(path)]
+    assert "responseObject" not in event and token not in str(event)
+
+
+def test_the_layers_of_a_410(hurt):
+    api = Api(hurt)
+    name = f"c{time.monotonic_ns()}"
+    made = api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    version = made["metadata"]["resourceVersion"]
+    for number in range(3):
+        api.patch("configmaps", name, {"data": {"n": str(number)}})
+    compacted = hurt.compact()
+    assert compacted > int(version) and hurt.revision() >= compacted
+    # The watch cache remembers.
+    (type, _), *_ = api.watch("configmaps", "default", version, 1)
+    assert type == "MODIFIED"
+    hurt.restart("kube-apiserver", flags=("--watch-cache-sizes=configmaps#0",))
+    (type, status), *_ = api.watch("configmaps", "default", version, 1)
+    assert (type, status["code"]) == ("ERROR", 410)
+    assert status["message"] == "The resourceVersion for the provided watch is too old."
+    (part,) = [one for one in hurt.parts() if one["name"] == "kube-apiserver"]
+    assert part["flags"] == ["--watch-cache-sizes=configmaps#0"]
+    hurt.restart("kube-apiserver")
+    (type, status), *_ = api.watch("configmaps", "default", version, 1)
+    assert type == "ERROR" and status["message"].startswith("too old resource version")
+
+
+def test_a_paused_api_server_answers_nothing(hurt):
+    api = Api(hurt)
+    with hurt.pause("kube-apiserver"):
+        with pytest.raises(ClusterLost, match="timed out"):
+            api.raw("GET", "/readyz", timeout=0.3)
+        # Whoever paused it is alive: that is not a fault to be mended.
+        assert clusters.find("test-hurt") is not None
+        assert process.stopped(hurt.processes()["kube-apiserver"].pid)
+    assert api.raw("GET", "/readyz") == "ok"
+
+
+def test_an_unknown_component(hurt):
+    with pytest.raises(ValueError, match="no component is called kubelet"):
+        hurt.restart("kubelet")
+    with pytest.raises(ValueError), hurt.pause("kubelet"):
+        pass
+
+
+@pytest.mark.parametrize("component", pins.COMPONENTS)
+def test_a_dead_component_is_mended(hurt, component):
+    before = hurt.processes()
+    before[component].kill()
+    before[component].wait(10)
+    with pytest.raises(ClusterLost, match=f"{component} of the cluster test-hurt has died"):
+        with hurt.pause(component):
+            pass
+    found = clusters.find("test-hurt")
+    after = found.processes()
+    assert {n for n in after if after[n].pid != before[n].pid} == {component}
+    assert Api(found).get("customresourcedefinitions", "foos.samplecontroller.k8s.io")
+
+
+def test_all_of_it_dead_is_mended_with_what_was_in_it(hurt):
+    api = Api(hurt)
+    name = f"kept{time.monotonic_ns()}"
+    api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    for one in hurt.processes().values():
+        one.kill()
+    assert Api(clusters.ensure("test-hurt")).get("configmaps", name)
+
+
+def python(body: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", body], stdout=subprocess.PIPE, text=True)
+
+
+def test_killed_while_a_component_was_paused(hurt):
+    killed = python(
+        "import os, signal\n"
+        "from grader import cluster\n"
+        "with cluster.find('test-hurt').pause('etcd'):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert killed.wait(60) == -signal.SIGKILL
+    assert process.stopped(hurt.processes()["etcd"].pid)
+    assert clusters.find("test-hurt") is not None
+    assert not process.stopped(hurt.processes()["etcd"].pid)
+
+
+def test_killed_while_a_component_had_flags_of_its_own(hurt):
+    killed = python(
+        "import os, signal\n"
+        "from grader import cluster\n"
+        "cluster.find('test-hurt').restart('kube-apiserver', flags=('--v=1',))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert killed.wait(60) == -signal.SIGKILL
+    assert "--v=1" in hurt.processes()["kube-apiserver"].argv
+    found = clusters.find("test-hurt")
+    assert "--v=1" not in found.processes()["kube-apiserver"].argv
+
+
+def test_two_side_by_side(cluster, hurt):
+    first, second = Api(cluster), Api(hurt)
+    name = f"only-here-{time.monotonic_ns()}"
+    first.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    assert second.find("configmaps", name) is None
+    first.delete("configmaps", name)
+    with pytest.raises(ApiError):
+        kubeconfig = cluster.kubeconfig.read_text().replace(str(cluster.port), str(hurt.port))
+        path = hurt.layout.folder / "mixed"
+        path.write_text(kubeconfig.replace(_ca(cluster), _ca(hurt)))
+        Api(path).list("pods")
+
+
+def _ca(cluster) -> str:
+    (line,) = [
+        line for line in cluster.kubeconfig.read_text().splitlines() if "authority-data" in line
+    ]
+    return line.strip()
+
+
+# -- in a home of its own -----------------------------------------------------------
+
+
+def nothing_runs(home) -> bool:
+    return not [one for one in records.all() if one.alive()]
+
+
+def test_from_nothing_and_from_the_template(own_home):
+    assert not template.there()
+    first = clusters.ensure("a")
+    assert template.there()
+    Api(first).create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    second = clusters.ensure("a", fresh=True)
+    assert Api(second).find("configmaps", "x") is None
+    assert clusters.names() == ["a"]
+    assert clusters.stop("a") and nothing_runs(own_home)
+    assert clusters.find("a") is None and not clusters.stop("a")
+    left = sorted(entry.name for entry in (own_home / "state" / "clusters" / "a").iterdir())
+    assert left == ["logs"]
+
+
+def test_a_damaged_template_is_replaced(own_home):
+    clusters.ensure("a")
+    clusters.stop("a")
+    for path in template.folder().rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"not a database")
+    assert Api(clusters.ensure("a")).get("nodes", "node-1")
+    assert template.there()
+    clusters.stop("a")
+
+
+def test_a_port_taken_in_between(own_home, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        answers = iter([taken.getsockname()[1]])
+        free = boot._free_port
+        monkeypatch.setattr(boot, "_free_port", lambda: next(answers, None) or free())
+        found = clusters.ensure("a")
+        assert found.port != taken.getsockname()[1]
+    clusters.stop("a")
+
+
+def test_no_port_to_be_had(own_home, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(boot, "_free_port", lambda: taken.getsockname()[1])
+        monkeypatch.setattr(boot, "_PORTS_TRIED", 2)
+        with pytest.raises(EnvironmentProblem, match="No free port could be had"):
+            clusters.ensure("a")
+    assert nothing_runs(own_home)
+
+
+def test_a_component_that_does_not_start(own_home, tmp_path, assets, monkeypatch):
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    for name in pins.VERSIONS:
+        (folder / name).symlink_to(assets / name)
+    (folder / "kube-scheduler").unlink()
+    (folder / "kube-scheduler").write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo Kubernetes v1.37.2 && exit\n'
+        "echo 'Error: out of ideas' >&2; exit 1\n"
+    )
+    (folder / "kube-scheduler").chmod(0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder))
+    with pytest.raises(ClusterLost, match="kube-scheduler ended while .*: Error: out of ideas"):
+        clusters.ensure("a")
+    assert nothing_runs(own_home)
+
+
+def test_two_commands_start_one_cluster(own_home):
+    both = [python("from grader import cluster; print(cluster.ensure('a').port)") for _ in range(2)]
+    ports = {one.communicate(timeout=120)[0].strip() for one in both}
+    assert [one.returncode for one in both] == [0, 0]
+    assert len(ports) == 1 and len(records.live(owner=embedded.owner("a"))) == 5
+    clusters.stop("a")
+
+
+def test_ctrl_c_leaves_nothing(own_home):
+    command = python("from grader import cluster; cluster.ensure('a')")
+    while not records.live(owner=embedded.owner("a")):
+        assert command.poll() is None
+        time.sleep(0.01)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) != 0
+    assert nothing_runs(own_home) and records.all() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.05, 0.3, 0.8, 1.5, 2.2, 3.0])
+def test_kill_9_at_any_moment(own_home, after):
+    command = python("from grader import cluster; cluster.ensure('a')")
+    try:
+        command.wait(after)
+    except subprocess.TimeoutExpired:
+        command.kill()
+        command.wait()
+    # Either the next command mends it ...
+    assert Api(clusters.ensure("a")).get("serviceaccounts", "default")
+    assert len(records.live(owner=embedded.owner("a"))) == 5
+    clusters.stop("a")
+    assert nothing_runs(own_home)
+    # ... or the one that ends everything does.
+    command = python("from grader import cluster; cluster.ensure('a')")
+    try:
+        command.wait(after)
+    except subprocess.TimeoutExpired:
+        command.kill()
+        command.wait()
+    clusters.stop("a")
+    assert nothing_runs(own_home) and records.all() == []
+
+
+def test_a_stopped_cluster_ends_though_a_part_is_halted(own_home):
+    found = clusters.ensure("a")
+    for one in found.processes().values():
+        os.kill(one.pid, signal.SIGSTOP)
+    clusters.stop("a")
+    assert nothing_runs(own_home)
+
+
+@pytest.mark.parametrize("name", ["A", "a/b", "..", "-a", "a" * 41])
+def test_a_name_that_cannot_be(name):
+    with pytest.raises(EnvironmentProblem, match="cannot be called"):
+        clusters.ensure(name)
+
+
+def test_an_unknown_backend():
+    with pytest.raises(EnvironmentProblem, match="can be one of embedded, kind, kubeconfig"):
+        clusters.ensure(backend="minikube")
