@@ -26,6 +26,7 @@ from grader import course
 from grader.cluster import dirs
 from grader.labs.request import CHECK_SECONDS, MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
+from grader.runner.program import BUILD_SECONDS
 from grader.verdict import Message, Verdict
 
 SESSION = Path(__file__).with_name("session.py")
@@ -98,7 +99,7 @@ def grade(
         titles = {check.id: check.title for check in declared}
         trouble = ""
         if declared:
-            trouble = _run(request, len(declared), lambda id: tell(titles.get(id, id)))
+            trouble = _run(request, len(declared), lambda news: tell(titles.get(news, news)))
         results, observations = read(request, declared, trouble)
         facts = _facts(request)
         return LabReport(
@@ -141,17 +142,17 @@ def _alone(lab: str, submission: Path, tell: Callable[[str], None]) -> Iterator[
         lock.release()
 
 
-def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
+def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
     """Run the session to its end; returns what went wrong with it, or nothing."""
     for old in (request.report, request.facts):
         old.unlink(missing_ok=True)
     read_end, write_end = os.pipe()
     request = Request(**{**request.__dict__, "progress_fd": write_end})
-    limit = MARGIN_SECONDS + 3 * checks * request.check_seconds
+    limit = MARGIN_SECONDS + BUILD_SECONDS + 3 * checks * request.check_seconds
     try:
         with (request.run_dir / "grader.out").open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-B", str(SESSION), str(request.save())],
+                [sys.executable, "-I", str(SESSION), str(request.save())],
                 # Held open for as long as this process lives: see session.py.
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -168,7 +169,7 @@ def _run(request: Request, checks: int, on_check: Callable[[str], None]) -> str:
         os.close(write_end)
     _running.add(process)
     try:
-        _follow(read_end, time.monotonic() + limit, on_check)
+        _follow(read_end, time.monotonic() + limit, on_news)
         code = process.wait(timeout=5)
     except subprocess.TimeoutExpired:
         return "it had to be stopped"
@@ -205,7 +206,7 @@ def _interrupt(process: subprocess.Popen, *, patience: float = 10.0) -> None:
         process.wait()
 
 
-def _follow(descriptor: int, deadline: float, on_check: Callable[[str], None]) -> None:
+def _follow(descriptor: int, deadline: float, on_news: Callable[[str], None]) -> None:
     """Read the session's news until it closes its end or the time is up."""
     pending = b""
     while (left := deadline - time.monotonic()) > 0:
@@ -217,8 +218,9 @@ def _follow(descriptor: int, deadline: float, on_check: Callable[[str], None]) -
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
             try:
-                on_check(json.loads(line)["check"])
-            except (ValueError, KeyError, TypeError):
+                news = json.loads(line)
+                on_news(str(news.get("check") or news["say"]))
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue
 
 

@@ -116,12 +116,21 @@ class Program:
         environment = inherited()
         seen_out = sandbox.OUT if isolation == "bwrap" else str(self.out)
         argv = _interpreted([part.replace("{out}", seen_out) for part in self.build])
-        if isolation == "bwrap":
-            found = shutil.which(argv[0])
-            argv = sandbox.build_argv(self, [found or argv[0], *argv[1:]])
-            environment = sandbox.environment(environment)
         shown = shlex.join(self.build)
         expected = f"The program builds with `{shown}`."
+        if os.sep not in argv[0]:
+            found = shutil.which(argv[0], path=environment.get("PATH"))
+            if found is None:
+                raise (NotGraded if argv[0] == "go" else Fail)(
+                    expected,
+                    f"There is no `{argv[0]}` on this machine.",
+                    next="`phase4 doctor` says what is missing and how to get it.",
+                    diagnosis="build-tool-missing",
+                )
+            argv[0] = found
+        if isolation == "bwrap":
+            argv = sandbox.build_argv(self, argv)
+            environment = sandbox.environment(environment)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             try:
@@ -137,11 +146,11 @@ class Program:
                     preexec=preexec(file_bytes=8 * FILE_BYTES),
                 )
             except NotStarted as error:
-                missing = self.build[0]
-                raise (NotGraded if missing == "go" else Fail)(
+                raise Fail(
                     expected,
-                    f"`{missing}` cannot be started here: {error}",
-                    next="`phase4 doctor` says what is missing and how to get it.",
+                    f"It cannot be started: {error}",
+                    next="Check the `build` line of program.toml; its paths start at the lab's "
+                    "folder.",
                     diagnosis="build-tool-missing",
                 ) from None
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Runner:
     ``run_dir`` gets a folder for each program: its output, its wire's record.
     ``seed`` is the wires' seed. ``isolation`` is ``none`` or ``bwrap``.
     ``marker`` is a ``NAME=VALUE`` that every program gets into its environment.
+    ``building(what)`` is entered around each build.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Runner:
         seed: int = 0,
         isolation: str = "none",
         marker: str = "",
+        building: Callable[[str], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.cluster = cluster
         self.run_dir = Path(run_dir)
@@ -45,6 +48,7 @@ class Runner:
         #: The wires' rules, in their text form, in the order in which they were given.
         self.rules: list[str] = []
         self._marker = marker
+        self._building = building
         self._wires: list[Wire] = []
         self._since = time.time()
         self._timeline: Timeline | None = None
@@ -70,8 +74,9 @@ class Runner:
     ) -> RunningProgram:
         """Build the program where it needs it, give it a wire with ``rules``, and start it.
 
-        ``program`` is a submission's, or a command in words (``python3`` is the
-        course's interpreter, ``{kubeconfig}`` its wire). ``client`` is its name
+        ``program`` is a submission's, or a command of the course's own in words
+        (``python3`` is the course's interpreter, ``{kubeconfig}`` its wire), which
+        needs no sandbox. ``client`` is its name
         on the wire. ``env`` and ``args`` are added to its own. ``cwd`` is for a
         command in words. ``identity`` is whom the API server takes it for (an
         admin otherwise). With ``start=False`` it is made ready; call
@@ -86,13 +91,17 @@ class Runner:
         wire = Wire(self.cluster, client, base, rules=rules, seed=self.seed, identity=identity)
         folder = wire.folder
         folder.mkdir(parents=True, exist_ok=True)
+        learners = isinstance(program, Program)
         if not isinstance(program, Program):
             program = Program(tuple(program), Path(cwd or self.run_dir), folder)
         if args:
             program = Program(
                 (*program.run, *args), program.folder, program.out, program.build, program.name
             )
-        program.built(folder / "build.log", isolation=self.isolation)
+        inside = learners and self.isolation == "bwrap"
+        if program.build:
+            with self._building(f"building with {shown(program.build)}"):
+                program.built(folder / "build.log", isolation="bwrap" if inside else "none")
         wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
@@ -100,7 +109,6 @@ class Runner:
         if self._marker:
             name, _, value = self._marker.partition("=")
             environment[name] = value
-        inside = self.isolation == "bwrap"
         if inside:
             environment = sandbox.environment(environment)
         kubeconfig = str(wire.kubeconfig)

@@ -36,7 +36,10 @@ def graded(
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
 
     def run(source: str, **options) -> LabReport:
-        path = tmp_path / "lab_9_9_9.py"
+        # A folder for each: a compiled file is told from its source by the second.
+        number = len(list(tmp_path.glob("g*")))
+        path = tmp_path / f"g{number}" / "lab_9_9_9.py"
+        path.parent.mkdir()
         path.write_text(HEAD + textwrap.dedent(source))
         options.setdefault("run_dir", tmp_path / "run")
         return grade(submission_dir, "9.9.9", grader=path, **options)
