@@ -47,7 +47,7 @@ class _Drive:
 
     def __init__(self, api, namespace: str, running, rng) -> None:
         self.api, self.namespace, self.running, self.rng = api, namespace, running, rng
-        self.patience = STARTING
+        self.patience = PATIENCE
 
     def name(self) -> str:
         return "foo-" + "".join(self.rng.choices("abcdefghijkmnpqrstuvwxyz23456789", k=6))
@@ -81,7 +81,25 @@ class _Drive:
                 raise
             self.patience = 1.0
             return False
-        self.patience = min(self.patience, PATIENCE)
+        return True
+
+    def speaks(self) -> bool:
+        """Wait for the first stage line. False once it works and is silent: nothing more will come."""
+
+        def works() -> bool:
+            deployments = self.running.timeline.writes(
+                resource="deployments", namespace=self.namespace, status=range(200, 300)
+            )
+            return bool(self.lines() or deployments)
+
+        try:
+            self.running.until(works, STARTING, "prints a stage line")
+            # The line stands before the write; it may not have been read yet.
+            self.running.until(self.lines, 1.0, "prints a stage line")
+        except Fail:
+            if self.running.exited:
+                raise
+            return False
         return True
 
     def lines(self) -> list[StageLine]:
@@ -134,6 +152,9 @@ def driven(submission, run, api, namespace, rng, observe):
     # One Foo is there already: it comes by the list, and not as news.
     version = drive.create(early)
     running.start()
+    if not drive.speaks():
+        running.terminate()
+        raise _silent(running, drive.lines())
     drive.reached(drive.at("reconcile", early, version))
 
     version = drive.create(late)
@@ -162,6 +183,23 @@ def driven(submission, run, api, namespace, rng, observe):
     )
     observe("lines by stage", {s: sum(x.stage == s for x in lines) for s in stage_lines.STAGES})
     return done
+
+
+def _silent(running, at_last: list[StageLine]) -> Fail:
+    """Why no line came while the program worked."""
+    if not at_last:
+        try:
+            stage_lines.require_all_stages([], [*running.stdout_lines, *running.stderr_tail(5)])
+        except Fail as nothing:
+            return nothing
+    return Fail(
+        "Each line is there as soon as its stage has run.",
+        f"The program's {len(at_last)} stage lines came all at once, when it was ended.",
+        why="A line that stays in a buffer is no use while you look for what hangs.",
+        next="Flush after each line: print(..., flush=True).",
+        diagnosis="not-flushed",
+        evidence=[str(line) for line in at_last[:3]],
+    )
 
 
 def _burst(drive: _Drive, name: str) -> tuple[list[int] | None, int, bool]:

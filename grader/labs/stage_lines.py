@@ -210,13 +210,18 @@ def require_order(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
         passed = [places.get((each.key, each.version, stage)) for stage in WITH_OBJECT]
         missing = [s for s, line in zip(WITH_OBJECT, passed, strict=True) if line is None]
         if missing:
-            later = [
-                line
-                for line in lines
-                if line.key == each.key
-                and line.stage == missing[0]
-                and (line.version or 0) > each.version
-            ]
+            # It went on to the handler, so it was not dropped: a line is lacking.
+            later = (
+                []
+                if "handler" not in missing
+                else [
+                    line
+                    for line in lines
+                    if line.key == each.key
+                    and line.stage == missing[0]
+                    and (line.version or 0) > each.version
+                ]
+            )
             raise Fail(
                 "Every state that the reflector hears of passes queue, indexer and handler: only "
                 "the work queue may make one of several.",

@@ -17,9 +17,15 @@ FOOS = "/apis/samplecontroller.k8s.io/v1alpha1"
 http = urllib3.PoolManager(retries=False)
 
 
+class Refused(Exception):
+    """The API server said no, for example because a namespace is going away."""
+
+
 def call(method, path, body=None, kind="json"):
     headers = {"Content-Type": f"application/{kind}"}
     answer = http.request(method, SERVER + path, body=body and json.dumps(body), headers=headers)
+    if answer.status >= 400:
+        raise Refused(answer.data)
     return json.loads(answer.data)
 
 
@@ -72,7 +78,10 @@ def one_pass():
             continue
         key = foo["metadata"]["namespace"], foo["spec"]["deploymentName"]
         path = "/apis/apps/v1/namespaces/{}/deployments/{}".format(*key)
-        keep_status(foo, keep_deployment(foo, path, by_key.get(key)))
+        try:
+            keep_status(foo, keep_deployment(foo, path, by_key.get(key)))
+        except Refused:
+            continue  # it is looked at again in a moment
 
 
 while True:
