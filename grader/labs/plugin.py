@@ -27,6 +27,7 @@ import _pytest
 import pluggy
 import pytest
 
+from grader.cluster.errors import EnvironmentProblem
 from grader.labs.request import Request
 from grader.verdict import Outcome, Unknown, Verdict
 
@@ -173,6 +174,13 @@ class Plugin:
         if isinstance(error, Outcome):
             return error
         self._log(item, error)
+        if isinstance(error, EnvironmentProblem):
+            return Unknown(
+                expected="This machine can do what the check needs.",
+                seen=f"{error} That says nothing about your work.",
+                next="`phase4 doctor` says what is missing and how to get it.",
+                diagnosis="environment",
+            )
         if isinstance(error, CheckTimedOut):
             return Unknown(
                 expected="The grader reaches a verdict in time.",

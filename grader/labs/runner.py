@@ -74,6 +74,10 @@ def grade(
     else:
         lab_id, path = lab.id, grader or lab.grader
         needs_cluster = "cluster" in lab.needs if needs_cluster is None else needs_cluster
+    if isolation != "none":
+        from grader.runner import sandbox
+
+        sandbox.checked(isolation)
     declared = course.checks_in(path)
     submission_dir = Path(submission_dir).absolute()
     if needs_cluster and submission_dir.is_dir():
@@ -150,7 +154,10 @@ def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
     request = Request(**{**request.__dict__, "progress_fd": write_end})
     limit = MARGIN_SECONDS + BUILD_SECONDS + 3 * checks * request.check_seconds
     try:
-        with (request.run_dir / "grader.out").open("wb") as output:
+        with (
+            dirs.writing(request.run_dir),
+            (request.run_dir / "grader.out").open("wb") as output,
+        ):
             process = subprocess.Popen(
                 [sys.executable, "-I", str(SESSION), str(request.save())],
                 # Held open for as long as this process lives: see session.py.

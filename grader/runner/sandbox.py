@@ -8,7 +8,9 @@ also sees Go's module and build caches, read-only, so that what is cached is
 quick and nothing can be put there for the next learner.
 
 bubblewrap ends with its parent, and with the first process of its namespace
-ends everything in it.
+ends everything in it. The program has the rights of whoever starts it over what
+is mounted: whoever grades for marks does not do it as root. Memory has no common
+limit here; that takes a cgroup.
 """
 
 from __future__ import annotations
@@ -53,15 +55,29 @@ def available() -> str:
         return "bubblewrap is for Linux alone; use --isolation none for checking your own work."
     if shutil.which("bwrap") is None:
         return "bwrap is not installed (the package is called bubblewrap)."
+    said = _refused([])
+    if said:
+        return f"bwrap does not work here ({said}): this system lets no user make namespaces."
+    return ""
+
+
+def _refused(options: list[str]) -> str:
+    """What bwrap says when it cannot do this; empty when it can."""
     tried = subprocess.run(
-        ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--", "true"],
+        ["bwrap", "--unshare-all", *options, "--ro-bind", "/", "/", "--", "true"],
         capture_output=True,
         text=True,
     )
-    if tried.returncode != 0:
-        said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
-        return f"bwrap does not work here ({said}): this system lets no user make namespaces."
-    return ""
+    if tried.returncode == 0:
+        return ""
+    return " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
+
+
+@functools.cache
+def _no_namespaces_inside() -> list[str]:
+    """The option that forbids further namespaces inside, for the versions (0.8 on) that have it."""
+    options = ["--unshare-user", "--disable-userns"]
+    return [] if _refused(options) else options
 
 
 def checked(isolation: str) -> str:
@@ -127,7 +143,8 @@ def environment(outside: dict[str, str]) -> dict[str, str]:
 def _base(program: Program) -> list[str]:
     """Namespaces and what is seen in every sandbox."""
     argv = ["bwrap", "--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc"]
-    argv += ["--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--hostname", "lab"]
+    argv += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "lab"]
+    argv += _no_namespaces_inside()
     for path in _SYSTEM:
         if os.path.islink(path):
             argv += ["--symlink", os.readlink(path), path]

@@ -17,6 +17,9 @@ from grader.verdict import Verdict
 from grader.verify.model import Case, LabResult, Row, VerifyReport
 from grader.verify.subject import Subject
 
+#: What no starter may be: a learner begins with something that builds and starts.
+_BROKEN = {"build-failed", "bad-program-toml", "program-not-started", "build-tool-missing"}
+
 #: Called when a case is done, with its lab.
 Progress = Callable[[str, Row], None]
 
@@ -146,6 +149,8 @@ def judged(case: Case, report: LabReport) -> list[str]:
     elif case.kind == "starter":
         if report.passed:
             found.append("the starter passes")
+        named = {result.message.diagnosis for result in report.checks if result.message}
+        found += [f"the starter is {broken}" for broken in sorted(named & _BROKEN)]
     else:
         result = report.result(case.fails)
         if result is None:

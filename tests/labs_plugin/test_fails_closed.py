@@ -267,3 +267,20 @@ while not os.path.exists({str(go)!r}):
     first.join()
     assert told[0] == "another check of 9.9.9 is running, waiting"
     assert second.verdict is Verdict.PASS and reports[0].verdict is Verdict.PASS
+
+
+def test_what_the_machine_lacks_is_said_as_it_is(graded):
+    body = """\
+from grader.cluster.errors import EnvironmentProblem
+raise EnvironmentProblem('The disk is full.')"""
+    report = graded(checks(body))
+    message = report.checks[0].message
+    assert report.verdict is Verdict.UNKNOWN and message.diagnosis == "environment"
+    assert message.seen.startswith("The disk is full. ") and "doctor" in message.next
+
+
+def test_an_isolation_that_is_not_there_ends_before_anything_starts(graded):
+    from grader.cluster.errors import EnvironmentProblem
+
+    with pytest.raises(EnvironmentProblem, match="none or bwrap"):
+        graded(checks("pass"), isolation="chroot")

@@ -73,6 +73,17 @@ def test_a_starter_that_ends_in_unknown(repository):
     assert "9.9.9/number is UNKNOWN" in complaints(repository, only="starter")
 
 
+def test_a_starter_that_does_not_build(repository):
+    repository.edit(
+        "grader/labs/lab_9_9_9.py",
+        'raise NotGraded("An answer.", "It',
+        (
+            'raise Fail("It builds.", "No.", diagnosis="build-failed")\n        raise NotGraded("A", "It'
+        ),
+    )
+    assert "the starter is build-failed" in complaints(repository, only="starter")
+
+
 def test_a_right_answer_that_fails(repository):
     repository.write("solutions/9.9.9/variants/capital/answers.md", "colour: Blue\nnumber: 7\n")
     assert "a right answer gets FAIL at 9.9.9/colour (colour-Blue" in complaints(repository)
