@@ -250,6 +250,8 @@ func runInformer(trace Trace) any {
 	outcome["late_synced"] = lateRegistration.HasSynced()
 	cancel()
 	<-ended
+	// Streams that slept for a moment wake up, and end.
+	time.Sleep(time.Second)
 	synctest.Wait()
 	outcome["notes"] = handler.notes
 	outcome["late"] = late.notes

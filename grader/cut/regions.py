@@ -9,8 +9,10 @@ In a comment of the file's own kind (``#``, ``//``, ``%%`` or ``<!-- -->``)::
     # phase4:end
 
 The answer has the first part. The stub has the second, with one comment prefix
-taken off each line; it may be left out, with its marker. A file with
-``phase4:omit`` in a comment on its first line (or its second, after ``#!``) is
+taken off each line; it may be left out, with its marker. With a lab's id
+(``phase4:solution 4.2.1``) the region is cut in that lab alone and given in
+every other: a part that is written in one lab and used in the next ones is one
+file, linked into each. A file with ``phase4:omit`` in a comment on its first line (or its second, after ``#!``) is
 in the answer alone. No marker is ever left in what is rendered.
 """
 
@@ -43,18 +45,18 @@ def prefix_of(path: PurePath) -> str | None:
     return _BY_NAME.get(path.name) or _PREFIXES.get(path.suffix)
 
 
-def _marker(line: str, prefix: str) -> str:
-    """The word of a marker line; empty for any other line."""
+def _marker(line: str, prefix: str) -> tuple[str, str]:
+    """The word of a marker line and the lab it is for; both empty for any other line."""
     text = line.strip()
     if not text.startswith(prefix):
-        return ""
+        return "", ""
     text = text[len(prefix) :]
     if prefix == "<!--":
         if not text.endswith("-->"):
-            return ""
+            return "", ""
         text = text[:-3]
-    match = re.fullmatch(r"\s*phase4:(\w+)\s*", text)
-    return match[1] if match else ""
+    match = re.fullmatch(r"\s*phase4:(\w+)(?:\s+([\w.-]+))?\s*", text)
+    return (match[1], match[2] or "") if match else ("", "")
 
 
 def _uncommented(line: str, prefix: str) -> str | None:
@@ -81,13 +83,14 @@ def omitted(text: str, path: PurePath) -> bool:
         return False
     lines = text.split("\n", 2)
     first = lines[1:2] if lines[0].startswith("#!") else lines[:1]
-    return any(_marker(line, prefix) == "omit" for line in first)
+    return any(_marker(line, prefix)[0] == "omit" for line in first)
 
 
 def render(text: str, path: PurePath, side: Side) -> str | None:
     """One side of a file; None where that side does not have it.
 
-    ``path`` tells the kind and names the file in a :class:`CutError`.
+    ``path`` tells the kind and names the file in a :class:`CutError`; its first
+    folder is the lab.
     """
     prefix = prefix_of(path)
     if prefix is None or "phase4:" not in text:
@@ -98,16 +101,20 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
     kept: list[str] = []
     part = "both"
     opened = 0
+    #: The region is another lab's: what it answers is given here.
+    given = False
     for number, line in enumerate(text.split("\n"), start=1):
-        word = _marker(line, prefix)
+        word, lab = _marker(line, prefix)
         place = f"{path}:{number}"
         if not word:
+            if given and part == "stub":
+                continue
             if part == "stub":
                 uncommented = _uncommented(line, prefix)
                 if uncommented is None:
                     raise CutError(f"{place}: a stub's line must be a comment ({prefix})")
                 line = uncommented
-            if part in ("both", side):
+            if part in ("both", side) or (given and part == "solution"):
                 kept.append(line)
             continue
         if word not in _WORDS:
@@ -119,8 +126,13 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
         allowed = {"solution": ("both",), "stub": ("solution",), "end": ("solution", "stub")}
         if part not in allowed[word]:
             raise CutError(f"{place}: phase4:{word} does not follow here")
-        opened = number if word == "solution" else opened
+        if word == "solution":
+            opened = number
+            given = bool(lab) and lab != path.parts[0]
+        elif lab:
+            raise CutError(f"{place}: a lab's id belongs to phase4:solution")
         part = "both" if word == "end" else word
+        given = given and part != "both"
     if part != "both":
         raise CutError(f"{path}:{opened}: this phase4:solution has no phase4:end")
     return "\n".join(kept)

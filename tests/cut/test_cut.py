@@ -167,3 +167,21 @@ def test_variants_and_tracks(tree, tmp_path):
 
 def test_the_courses_own_exercises_are_up_to_date():
     assert [str(change) for change in cut.differences()] == []
+
+
+LENT = """\
+# phase4:solution 4.2.1
+answer()
+# phase4:stub
+# stub()
+# phase4:end
+"""
+
+
+def test_a_region_of_one_lab_is_given_in_the_others():
+    assert render(LENT, PurePath("4.2.1/python/a.py"), "stub") == "stub()\n"
+    assert render(LENT, PurePath("4.2.1/python/a.py"), "solution") == "answer()\n"
+    assert render(LENT, PurePath("4.2.2/python/a.py"), "stub") == "answer()\n"
+    assert render(LENT, PurePath("4.2.2/python/a.py"), "solution") == "answer()\n"
+    with pytest.raises(CutError):
+        render(LENT.replace("phase4:end", "phase4:end 4.2.1"), PurePath("4.2.1/a.py"), "stub")
