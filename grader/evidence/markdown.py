@@ -6,6 +6,7 @@ double backticks may hold backticks, and a table cell's ``\\|`` is a bar.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -88,6 +89,32 @@ def children(token: Token, line: int) -> Iterator[tuple[Token, int]]:
                 line += 1
                 at = end + 1
         yield child, line
+
+
+def raw_code_spans(source: str) -> list[tuple[int, int, str]]:
+    """(start, end, content) of the code spans of inline Markdown, by CommonMark's rule alone.
+
+    A span opens at a run of backticks and closes at the next run of the same
+    length; a run that never closes is text. For work on source that must keep
+    its offsets; one pass, however many backticks there are.
+    """
+    runs = [(m.start(), m.end()) for m in re.finditer(r"`+", source)]
+    later: dict[int, list[int]] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        later.setdefault(runs[number][1] - runs[number][0], []).append(number)
+    found = []
+    number = 0
+    while number < len(runs):
+        start, after = runs[number]
+        same = later[after - start]
+        while same and same[-1] <= number:
+            same.pop()
+        if same:
+            close, end = runs[same[-1]]
+            found.append((start, end, source[after:close]))
+            number = same[-1]
+        number += 1
+    return found
 
 
 def _is_code(token: Token) -> bool:

@@ -24,16 +24,13 @@ __all__ = ["Edge", "Graph", "MermaidError", "Node", "Subgraph", "parse", "requir
 
 #: Far more than a picture that a person reads, in characters.
 LARGEST = 200_000
+MOST_EDGES = 10_000
 
 _OTHER_DIAGRAMS = re.compile(
     r"(sequenceDiagram|classDiagram|stateDiagram(?:-v2)?|erDiagram|gantt|pie|mindmap|journey"
     r"|gitGraph|block(?:-beta)?|architecture-beta|timeline|quadrantChart|C4\w+)\b"
 )
-_TEXT_LINK = re.compile(
-    r"\s*(?P<tail>[xo<]?)(?:--|==|-\.)[ \t]*(?P<label>\".*?\"|.+?)[ \t]*"
-    r"(?:--+|==+|\.+-)(?P<head>[-=xo>]?)\s*",
-    re.DOTALL,
-)
+_LINK_END = re.compile(r"(?:--+|==+|\.+-)(?P<head>[-=xo>]?)\Z")
 _DATA_ITEM = re.compile(r"(\w+)\s*:\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\n}]+))")
 
 
@@ -62,10 +59,11 @@ def parse(text: str) -> Graph:
     blanked = _blank(text)
     _check_header(blanked)
     try:
-        tree = _parser().parse(blanked)
+        return _Builder().build(_parser().parse(blanked))
     except UnexpectedInput as error:
         raise _explain(error, blanked, text) from None
-    return _Builder().build(tree)
+    except RecursionError:
+        raise MermaidError(1, 1, "Its subgraphs are nested too deep to be a picture.") from None
 
 
 def require(text: str, *, name: str, expected: str = "") -> Graph:
@@ -105,7 +103,10 @@ def _blank(text: str) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
     text = re.sub(r"\A\s*---[ \t]*\n(?:.*\n)*?[ \t]*---[ \t]*(?=\n|\Z)", spaces, text)
-    text = re.sub(r"%%\{.*?\}%%", spaces, text, flags=re.DOTALL)
+    end = 0
+    while (start := text.find("%%{", end)) >= 0 and (close := text.find("}%%", start)) >= 0:
+        end = close + 3
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
     return re.sub(r"^[ \t]*%%[^\n]*", spaces, text, flags=re.MULTILINE)
 
 
@@ -282,6 +283,8 @@ class _Builder:
         groups = [self._group(g) for g in tree.children if g.data == "group"]
         links = [self._link(link) for link in tree.children if link.data == "link"]
         for (label, arrow, line), left, right in zip(links, groups, groups[1:], strict=False):
+            if len(self.edges) + len(left) * len(right) > MOST_EDGES:
+                raise MermaidError(line, 1, f"With more than {MOST_EDGES} edges it is no picture.")
             if arrow is not None:
                 self.edges += [Edge(a, b, label, arrow, line) for a in left for b in right]
         return [id for group in groups for id in group]
@@ -318,11 +321,13 @@ class _Builder:
             self.edge_ids.add(str(child).rstrip("@"))
         token = arrow.children[0]
         line = token.line + str(token).count("\n", 0, _indent(str(token)))
-        if arrow.data == "text_arrow":
-            match = _TEXT_LINK.fullmatch(token)
-            assert match is not None, token
-            return plain(match["label"]), _arrow(match["tail"], match["head"]), line
         text = str(token).strip()
+        if arrow.data == "text_arrow":
+            tail = text[0] if text[0] in "xo<" else ""
+            body = text[len(tail) + 2 :]
+            end = _LINK_END.search(body)
+            assert end is not None, token
+            return plain(body[: end.start()]), _arrow(tail, end["head"]), line
         if text.startswith("~"):
             return "", None, line
         label = plain(str(arrow.children[1].children[0])) if len(arrow.children) > 1 else ""

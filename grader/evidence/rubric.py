@@ -18,7 +18,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.evidence import markdown
 from grader.evidence.answers import Section
+from grader.evidence.citations import parse_place
 from grader.verdict import Fail
 
 Alternative = str | tuple[str, ...]
@@ -161,20 +163,17 @@ class Rubric:
 
 def prose(text: str) -> str:
     """The text without fenced code, tables and citations: what is left are the learner's sentences."""
-    from grader.evidence.citations import parse_place
-
-    text = re.sub(r"^\s*(```+|~~~+).*?^\s*\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("|"))
-    spans = re.compile(r"(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
-    quoted = False
-
-    def keep(match: re.Match[str]) -> str:
-        nonlocal quoted
-        is_place = parse_place(match[2]) is not None
-        drop, quoted = is_place or quoted, is_place
-        return " " if drop else match[2]
-
-    return spans.sub(keep, text).strip()
+    lines = text.split("\n")
+    for token in markdown.parser().parse(text):
+        if token.map and token.type in ("fence", "code_block", "html_block", "table_open"):
+            lines[token.map[0] : token.map[1]] = [""] * (token.map[1] - token.map[0])
+    text = "\n".join(lines)
+    kept, at, quoted = [], 0, False
+    for start, end, content in markdown.raw_code_spans(text):
+        is_place = parse_place(content) is not None
+        kept += [text[at:start], " " if is_place or quoted else content]
+        at, quoted = end, is_place
+    return "".join([*kept, text[at:]]).strip()
 
 
 def sentences(text: str) -> list[str]:

@@ -255,3 +255,19 @@ def test_a_large_diagram_is_read_quickly_and_a_huge_one_refused():
     assert len(parse(text).edges) == 2000
     with pytest.raises(MermaidError):
         parse("flowchart LR\n" + "a" * 300_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A -- " + " " * 150_000,
+        "A -. " + ".x" * 60_000,
+        "A" + " -- x" * 30_000,
+        "subgraph a\n" * 5_000 + "A\n" + "end\n" * 5_000,
+        " & ".join(f"a{n}" for n in range(400)) + " --> " + " & ".join(f"b{n}" for n in range(400)),
+    ],
+    ids=["unclosed text", "dots", "many unclosed", "deep", "product"],
+)
+def test_hostile_text_ends_in_a_sentence(text):
+    with pytest.raises(MermaidError):
+        parse("flowchart LR\n" + text)

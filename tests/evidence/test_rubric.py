@@ -90,6 +90,11 @@ def test_citations_code_and_tables_are_no_prose():
     assert "It is so." in kept and "The workqueue has keys." in kept
 
 
+def test_backticks_without_end_are_read_in_one_pass():
+    assert prose("`" * 200_000) == ""  # a fence that is never closed
+    assert prose("a " + "`" * 100_000) == "a " + "`" * 100_000
+
+
 def test_sentences():
     assert sentences("One. Two!\n\nThree\n- four\n- five; six") == [
         "One.", "Two!", "Three", "four", "five;", "six",
