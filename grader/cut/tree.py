@@ -82,7 +82,8 @@ def _track_of(variant: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for root, names, leaves in os.walk(folder):
+    # A part that several labs share is linked into each.
+    for root, names, leaves in os.walk(folder, followlinks=True):
         names[:] = sorted(name for name in names if name not in _IGNORED)
         for leaf in sorted(leaves):
             if leaf not in _IGNORED and not leaf.endswith(".pyc"):
