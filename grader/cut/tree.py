@@ -2,7 +2,9 @@
 
 ``solutions/<lab>/`` has ``common/`` (files of every track), ``python/`` and
 ``go/`` (laid over it), and ``variants/<name>/`` (other right answers: only the
-files that differ; ``variant.toml`` may say ``track = "go"``). ``go.mod`` and
+files that differ; ``variant.toml`` may say ``track = "go"``). ``answer-only``
+names files, a line each, that cannot say ``phase4:omit`` because their kind has
+no comments. ``go.mod`` and
 ``go.sum`` beside the labs serve all of them.
 """
 
@@ -26,6 +28,7 @@ COMMON = "common"
 TRACKS = ("python", "go")
 MODULE_FILES = ("go.mod", "go.sum")
 VARIANT_FILE = "variant.toml"
+ANSWER_ONLY = "answer-only"
 
 _IGNORED = {"__pycache__", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 
@@ -141,8 +144,12 @@ def starter(lab: str, track: str, into: Path, *, solutions: Path = SOLUTIONS) ->
 def _part(solutions: Path, lab: str, part: str) -> dict[PurePath, tuple[bytes, Path]]:
     found: dict[PurePath, tuple[bytes, Path]] = {}
     folder = solutions / lab / part
+    listed = solutions / lab / ANSWER_ONLY
+    withheld = set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
     if folder.is_dir():
         for path in _files(folder):
+            if path.relative_to(folder).as_posix() in withheld:
+                continue
             data = _rendered(path, path.relative_to(solutions), "stub")
             if data is not None:
                 found[path.relative_to(folder)] = (data, path)
