@@ -37,7 +37,7 @@ STATIC = {
 
 def modules() -> str:
     """The modules as a table with their days and how many labs each has."""
-    rows = ["| Module | Days | Labs | |", "|---|--:|--:|---|"]
+    rows = ["| Module | Days | Labs | Mine |", "|---|--:|--:|---|"]
     loaded = course.load()
     for module_ in loaded.modules:
         if not module_.id[0].isdigit():
