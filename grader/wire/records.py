@@ -12,6 +12,7 @@ the fields of the class below of that kind. :func:`parse_line` reads one.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -190,6 +191,14 @@ Record = Exchange | WatchEvent | WatchEnd | Mark
 
 _KINDS: dict[str, type] = {c.kind: c for c in (Exchange, WatchEvent, WatchEnd, Mark)}
 _FIELDS = {kind: frozenset(f.name for f in fields(c)) for kind, c in _KINDS.items()}
+
+
+_CLIENT = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?")
+
+
+def is_client_name(name: str) -> bool:
+    """Whether a process can be called so: small letters, digits, hyphens; it names a folder too."""
+    return bool(_CLIENT.fullmatch(name))
 
 
 class RecordError(ValueError):

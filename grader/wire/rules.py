@@ -120,6 +120,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?$")
 class RuleError(ValueError):
     """A rule that says nothing the wire can do; the message is for a person."""
 
+    #: A command line with one in it is wrong (grader.cli.exit_codes.USAGE).
+    exit_code = 2
+
 
 @dataclass(frozen=True)
 class ResourceSelector:

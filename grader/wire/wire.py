@@ -22,12 +22,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +40,10 @@ from grader.wire import control
 from grader.wire.engine import Armed, Engine
 from grader.wire.proxy import Proxy
 from grader.wire.recorder import Recorder
+from grader.wire.records import is_client_name
 from grader.wire.rules import THAWS, Rule, RuleError, parse_rule, parse_rules
 
 USER_PREFIX = "phase4:"
-_CLIENT = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?$")
 #: sun_path holds 104 bytes on macOS, 108 on Linux, the final NUL included.
 _SOCKET_PATH = 100
 
@@ -120,6 +119,14 @@ class Rules:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self.firing = threading.Condition()
+        self._listeners: list[Callable[[str], None]] = []
+
+    def on_fired(self, listener: Callable[[str], None]) -> None:
+        """Have ``listener`` called with a rule's text each time one acts.
+
+        On the wire's own thread: it must not wait for anything.
+        """
+        self._listeners.append(listener)
 
     def add(self, rule: Rule | str) -> RuleHandle:
         """Put a rule in force; it is when this returns. Raises RuleError for a wrong text.
@@ -155,6 +162,8 @@ class Rules:
     def _fired(self, armed: Armed) -> None:
         with self.firing:
             self.firing.notify_all()
+        for listener in self._listeners:
+            listener(str(armed.rule))
 
 
 class Wire:
@@ -176,7 +185,7 @@ class Wire:
         seed: int = 0,
         identity: Identity | None = None,
     ) -> None:
-        if not _CLIENT.match(client):
+        if not is_client_name(client):
             raise ValueError(
                 f"«{client}» cannot name a process: use small letters, digits and hyphens."
             )
@@ -407,17 +416,3 @@ def kubeconfig(url: str, client: str) -> str:
         f"contexts:\n- name: wire\n  context:\n    cluster: wire\n    user: {client}\n"
         "current-context: wire\n"
     )
-
-
-def in_use(folders: Iterable[Path]) -> list[dict[str, Any]]:
-    """What ``wire.json`` says of each wire under ``folders`` whose process still answers."""
-    found = []
-    for folder in folders:
-        for path in sorted(Path(folder).glob("**/wire.json")):
-            try:
-                about = json.loads(path.read_text())
-                control.ask(Path(about["control_socket"]), {"op": "list"}, timeout=2.0)
-            except (OSError, ValueError, KeyError, control.NoWire):
-                continue
-            found.append(about)
-    return found

@@ -1,0 +1,257 @@
+"""Programs driven by hand: run, fault, record, timeline, replay."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
+
+_CLUSTER = typer.Option(
+    "--cluster", metavar="NAME", help="Which cluster; else PHASE4_CLUSTER, else “default”."
+)
+_RUN = typer.Argument(metavar="[RUN]", help="A run's folder, its name or the beginning of it.")
+_AS = typer.Option("--as", metavar="NAME", help="The wire, where several are in use.")
+
+fault_app = typer.Typer(
+    no_args_is_help=True,
+    help="Arm and lift faults on a wire that is in use.",
+    rich_markup_mode="rich",
+)
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run.")],
+    name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="How the record calls it.")
+    ] = "operator",
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault",
+            metavar="RULE",
+            help="A rule, such as 'kill-before create pods'; may be repeated. "
+            "`phase4 fault rules` explains them.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides rules that have a chance.")] = 0,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start it again whenever a rule has killed it.")
+    ] = False,
+    cluster: Annotated[str, _CLUSTER] = "",
+) -> None:
+    """Run a program of yours behind a wire of its own: recorded, and open to faults.
+
+    It finds the cluster by KUBECONFIG (or {kubeconfig} among its words). Ends
+    with the program's own exit code, 128 + n where a signal ended it.
+    """
+    _check_name(name)
+    from grader.cli import driving
+    from grader.wire.rules import parse_rules
+
+    rules = parse_rules(faults or [])
+    raise typer.Exit(
+        driving.run(
+            _ensure(cluster), name, command, [str(r) for r in rules], seed=seed, restart=restart
+        )
+    )
+
+
+def record(
+    lab: Annotated[str, typer.Argument(metavar="LAB", help="Which lab it is for: 4.1.3.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND...]", help="The controller; the course's own when left out."
+        ),
+    ] = None,
+    cluster: Annotated[str, _CLUSTER] = "",
+) -> None:
+    """Record a controller, and yourself breaking what it made; then hand the recording in.
+
+    Commands are read from the terminal (or from standard input, for a script):
+    kubectl ..., stop, kill, start, done. kubectl in another terminal is recorded
+    too, where the cluster has an audit log.
+    """
+    from grader import course, workspace
+    from grader.cli import driving
+
+    chosen = course.load().lab(lab)
+    here = workspace.find()
+    folder = here.folder(chosen)
+    if not command:
+        root = Path(__file__).resolve().parents[2]
+        command = ["python3", str(root / "foo_controller" / "controller.py")]
+    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command, folder))
+
+
+def timeline(
+    run: Annotated[str, _RUN] = "last",
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="NAME", help="Of these clients alone.")
+    ] = None,
+    writes: Annotated[
+        bool, typer.Option("--writes", help="Writes, events and marks alone.")
+    ] = False,
+    resource: Annotated[
+        str, typer.Option("--resource", metavar="PLURAL", help="About this resource alone.")
+    ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the records as JSON lines.")
+    ] = False,
+) -> None:
+    """Show what was said on the wires of a run, line by line."""
+    from grader.wire import runs
+    from grader.witness import picture
+
+    folder = runs.find(run)
+    chosen = picture.entries(folder, by=by or None, resource=resource or None, reads=not writes)
+    if as_json:
+        for entry in chosen:
+            print(json.dumps(entry.to_json()))
+        return
+    print(f"{folder.name}")
+    for entry in chosen:
+        print(entry.line)
+    if not chosen:
+        print("Nothing of that kind was said.")
+
+
+def replay(
+    run: Annotated[str, _RUN] = "last",
+    cluster: Annotated[str, _CLUSTER] = "",
+) -> None:
+    """Run the same again: the same program or check, rules and seed.
+
+    Faults that were armed by hand come again as long after the start as then.
+    """
+    from grader.cli import driving
+    from grader.wire import runs
+
+    raise typer.Exit(driving.replay(runs.find(run), lambda: _ensure(cluster)))
+
+
+# fault ------------------------------------------------------------------------------
+
+
+@fault_app.command("add", context_settings={"ignore_unknown_options": True})
+def fault_add(
+    rule: Annotated[
+        list[str], typer.Argument(metavar="RULE...", help="Such as: freeze watch pods")
+    ],
+    name: Annotated[str, _AS] = "",
+) -> None:
+    """Arm a rule: phase4 fault add freeze watch pods. Undo it: phase4 fault add thaw."""
+    reply = _ask(name, {"op": "add", "rule": " ".join(rule)})
+    if "added" in reply:
+        print(f"{reply['added']['id']} is armed: {reply['added']['rule']}")
+    elif reply["removed"]:
+        print(f"Let go: {', '.join(reply['removed'])}")
+    else:
+        print("Nothing of that kind is held back.")
+
+
+@fault_app.command("list")
+def fault_list(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the wires in use, their rules, and what their watches hold back."""
+    from grader.wire import control
+
+    wires = _in_use()
+    replies = [
+        {**about, **control.ask(Path(about["control_socket"]), {"op": "list"})} for about in wires
+    ]
+    if as_json:
+        print(json.dumps(replies))
+        return
+    if not replies:
+        print("No wire is in use. `phase4 run -- COMMAND` makes one.")
+    for reply in replies:
+        print(f"{reply['client']}  {Path(reply['record']).parent.parent.name}")
+        for armed in reply["rules"]:
+            state = "spent" if armed["spent"] else "armed"
+            print(f"  {armed['id']:<4} {state}, acted {armed['fired']} times: {armed['rule']}")
+        for watch in reply["watches"]:
+            if watch["queued"]:
+                print(f"  a watch of {watch['resource']} holds back {watch['queued']} events")
+
+
+@fault_app.command("remove")
+def fault_remove(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `fault list` has it; all.")],
+    name: Annotated[str, _AS] = "",
+) -> None:
+    """Take rules away, and let go of what they hold back."""
+    if ids == ["all"]:
+        ids = [armed["id"] for armed in _ask(name, {"op": "list"})["rules"]]
+    for id in ids:
+        _ask(name, {"op": "remove", "id": id})
+    print(f"Removed: {', '.join(ids) or 'nothing was there'}")
+
+
+@fault_app.command("rules")
+def fault_rules() -> None:
+    """Explain the rules: what they can do, and how they are written."""
+    from grader.wire import rules
+
+    print((rules.__doc__ or "").replace("``", ""))
+
+
+def _in_use() -> list[dict[str, Any]]:
+    from grader.wire import runs
+    from grader.wire.in_use import in_use
+
+    return in_use(runs.places())
+
+
+def _ask(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    from grader.wire import control
+    from grader.wire.runs import NoRun
+
+    wires = [about for about in _in_use() if not name or about["client"] == name]
+    if not wires:
+        raise NoRun(
+            f"No wire called {name} is in use; see `phase4 fault list`."
+            if name
+            else "No wire is in use: start a program with `phase4 run -- COMMAND` first."
+        )
+    if len(wires) > 1:
+        known = ", ".join(sorted(about["client"] for about in wires))
+        raise NoRun(f"Several wires are in use ({known}): say which with --as NAME.")
+    return control.ask(Path(wires[0]["control_socket"]), request)
+
+
+def _check_name(name: str) -> None:
+    from grader.wire.records import is_client_name
+
+    if not is_client_name(name):
+        raise typer.BadParameter(
+            f"“{name}” cannot name a process: use small letters, digits and hyphens.",
+            param_hint="--as",
+        )
+
+
+def _ensure(name: str) -> Cluster:
+    from grader import cluster
+    from grader.cli import progress_line
+
+    with progress_line.line() as tell:
+        found = cluster.ensure(name or None, progress=tell)
+    sys.stderr.flush()
+    return found
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands to the command line."""
+    options = {"allow_interspersed_args": False}
+    app.command(context_settings=options)(run)
+    app.add_typer(fault_app, name="fault")
+    app.command(context_settings=options)(record)
+    app.command()(timeline)
+    app.command()(replay)

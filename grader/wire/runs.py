@@ -1,0 +1,70 @@
+"""Run folders: where they are made, and which one a person means."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from grader.cluster import dirs
+from grader.cluster.errors import EnvironmentProblem
+
+
+class NoRun(EnvironmentProblem):
+    """There is no run of that name; says which there are."""
+
+    exit_code = 2
+
+
+def places() -> list[Path]:
+    """The folders that hold runs: the workspace's, and the user's for runs outside of one."""
+    from grader import workspace
+
+    found = [dirs.state() / "runs"]
+    if workspace.exists():
+        try:
+            found.insert(0, workspace.find().runs)
+        except workspace.WorkspaceError:
+            pass  # of another course or version: its runs are none of ours
+    return found
+
+
+def new(label: str) -> Path:
+    """A fresh folder for a run, named by time and label."""
+    place = places()[0]
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for attempt in range(1000):
+        folder = place / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
+        try:
+            dirs.made(place)
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise EnvironmentProblem(f"No folder for this run can be made in {place}.")
+
+
+def all_runs() -> list[Path]:
+    """Every run folder that has a wire's record in it, the newest last."""
+    found = {
+        record.relative_to(place).parts[0]: place / record.relative_to(place).parts[0]
+        for place in places()
+        if place.is_dir()
+        for record in place.glob("**/wire.jsonl")
+    }
+    return [found[name] for name in sorted(found)]
+
+
+def find(name: str) -> Path:
+    """The run that ``name`` means: a path, a folder's name or its beginning, ``last``."""
+    if name != "last" and Path(name).is_dir():
+        return Path(name)
+    runs = all_runs()
+    matching = runs[-1:] if name == "last" else [r for r in runs if r.name.startswith(name)]
+    exact = [r for r in matching if r.name == name]
+    if len(exact or matching) == 1:
+        return (exact or matching)[0]
+    if not runs:
+        raise NoRun("There are no runs yet: `phase4 run -- COMMAND` makes one.")
+    shown = ", ".join(r.name for r in (matching or runs)[-5:])
+    what = f"more than one run begins with “{name}”" if matching else f"there is no run “{name}”"
+    raise NoRun(f"{what[0].upper()}{what[1:]}; the latest are: {shown}.")
