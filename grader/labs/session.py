@@ -16,6 +16,9 @@ from pathlib import Path
 
 _LABS = Path(__file__).resolve().parent
 
+#: Plugins of pytest's own that no grader uses: a part of its start.
+_UNUSED = "cacheprovider doctest junitxml pastebin unittest".split()
+
 #: Seconds for the clean-up of a grader whose caller has gone away.
 _GRACE = 15.0
 
@@ -46,8 +49,7 @@ def main(argv: list[str]) -> int:
                 "--assert=plain",
                 "--tb=short",
                 "--color=no",
-                "-p",
-                "no:cacheprovider",
+                *(word for name in _UNUSED for word in ("-p", f"no:{name}")),
                 "-p",
                 "pytest_jsonreport.plugin",
                 # More than one value may follow, so another option has to end it.
