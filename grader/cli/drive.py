@@ -104,12 +104,21 @@ def timeline(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines.")
     ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Draw it: one HTML page, needing no network."),
+    ] = None,
 ) -> None:
-    """Show what was said on the wires of a run, line by line."""
+    """Show what was said on the wires of a run: line by line, or drawn with --html."""
     from grader.wire import runs
     from grader.witness import picture
 
     folder = runs.find(run)
+    if to is not None:
+        from grader.report import timeline_page
+
+        print(f"{to}: {timeline_page.write(folder, to)} records. Open it in a browser.")
+        return
     chosen = picture.entries(folder, by=by or None, resource=resource or None, reads=not writes)
     if as_json:
         for entry in chosen:

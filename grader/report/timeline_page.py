@@ -14,12 +14,14 @@ import html
 import json
 from collections.abc import Iterable
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from grader.report.beliefs import Beliefs, label
 from grader.wire.records import Exchange, Mark, Record, WatchEnd, WatchEvent
 from grader.witness import Timeline
 from grader.witness.objects import Key
+from grader.workspace import files
 
 #: Bodies are shown up to this many characters; whole, they are in wire.jsonl.
 BODY = 3000
@@ -37,6 +39,35 @@ _SHOWN_MARKS = {
     "rule_fired": "fault",
     "note": "note",
 }
+
+
+#: Seconds of the control plane's answer to a run that are shown after its last record.
+AFTERWARDS = 2.0
+
+
+def write(folder: Path, to: Path) -> int:
+    """Draw the run in a folder into a file; returns how many records it shows.
+
+    Where the cluster is still there, what the API server's audit log has of the
+    time of the run is drawn as well: kubectl, and the control plane's controllers.
+    """
+    from grader import cluster
+    from grader.cluster.errors import EnvironmentProblem
+    from grader.cluster.interface import Capability
+
+    timeline = Timeline(folder)
+    facts = []
+    try:
+        found = cluster.find()
+        if found is not None and Capability.AUDIT in found.capabilities and len(timeline):
+            last = max(_end(record) for record in timeline)
+            timeline = Timeline(folder, cluster=found).before(last + AFTERWARDS)
+            facts += [f"{name} {version}" for name, version in sorted(found.versions.items())]
+    except EnvironmentProblem:
+        pass  # what the wires recorded is there without it
+    drawn = page(timeline, title=folder.name, facts=facts)
+    files.write(to, drawn)
+    return len(timeline)
 
 
 def page(timeline: Timeline, *, title: str, facts: Iterable[str] = ()) -> str:
