@@ -7,6 +7,18 @@ from pathlib import Path
 
 import pytest
 
+try:
+    from hypothesis import HealthCheck, settings
+except ModuleNotFoundError:  # only the developers' packages have it
+    pass
+else:
+    # How fast a machine draws examples says nothing about the code under test, and
+    # a test that fails on a busy machine alone is a flaky one.
+    settings.register_profile(
+        "phase4", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    )
+    settings.load_profile("phase4")
+
 #: Tests that need a cluster share this one; `phase4 test` ends it.
 os.environ.setdefault("PHASE4_CLUSTER", "test")
 os.environ.pop("PHASE4_WORKSPACE", None)
@@ -19,3 +31,10 @@ def workspace_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "workspace"
     monkeypatch.setenv("PHASE4_WORKSPACE", str(folder))
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What drives a browser is a step of its own in `phase4 test`."""
+    for item in items:
+        if item.path.name == "test_browser.py":
+            item.add_marker(pytest.mark.browser)
