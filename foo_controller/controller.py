@@ -422,7 +422,7 @@ class FooController:
         while (key := self.queue.get()) is not None:
             try:
                 self.sync(key)
-            except Exception as error:  # noqa: BLE001 - whatever one Foo does must not stop the others
+            except Exception as error:  # whatever one Foo does must not stop the others
                 log.warning("sync of %s failed, will be tried again: %r", key, error)
                 self.queue.add_rate_limited(key)
             else:
