@@ -482,7 +482,7 @@ class FooController:
             # phase4:end
             try:
                 self.sync(key)
-            except Exception as error:  # noqa: BLE001 - whatever one Foo does must not stop the others
+            except Exception as error:  # whatever one Foo does must not stop the others
                 log.warning("sync of %s failed, will be tried again: %r", key, error)
                 self.queue.add_rate_limited(key)
             else:
