@@ -62,7 +62,12 @@ def down(
         kinds = {one.kind for one in records.all()} - {"component"}
         others = [one for kind in sorted(kinds) for one in records.reap(kind, grace=0.2)]
         ended = {
-            "clusters": [known for known in cluster.names() if cluster.stop(known)],
+            "clusters": [
+                known
+                for backend in ("embedded", "kind")
+                for known in cluster.names(backend=backend)
+                if cluster.stop(known, backend=backend)
+            ],
             "processes": [{"name": one.name, "kind": one.kind, "pid": one.pid} for one in others],
         }
         # A cluster that a killed command left without a record of its own.
@@ -137,7 +142,9 @@ def logs(
         str, typer.Argument(help="etcd, kube-apiserver, ...; else the last lines of each.")
     ] = "",
     name: Annotated[str, _NAME] = "",
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many lines.")] = 0,
+    lines: Annotated[
+        int | None, typer.Option("-n", "--lines", min=1, help="How many lines.")
+    ] = None,
 ) -> None:
     """Print the logs of the cluster's components (also of one that has ended)."""
     from grader import cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -154,7 +155,12 @@ def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
     with Api(files.kubeconfig, user_agent="phase4-up") as api:
         # The API server remembers for a while that its etcd was well.
         _until(lambda: _etcd_answers(files), running, files, "etcd to answer", timeout)
-        _until(lambda: _ready(api), running, files, "the API server to be ready", timeout)
+        try:
+            _until(lambda: _ready(api), running, files, "the API server to be ready", timeout)
+        except _PortTaken:
+            raise ClusterLost(
+                f"The API server cannot be started again: another program has taken {api.server}."
+            ) from None
 
 
 def clear(files: Layout, owner: str) -> bool:
@@ -226,9 +232,19 @@ class _PortTaken(Exception):
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A free port below those that the system gives to outgoing connections.
+
+    One of those could be taken while the API server is being restarted, be it by a
+    client that dials the very port it is given.
+    """
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def _until_listening(files: Layout, started: Mapping[str, Recorded], port: int) -> None:

@@ -60,5 +60,6 @@ def namespace(api: Api) -> str:
     made = api.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "cluster-"}}
     )
+    api.until("serviceaccounts", "default", made["metadata"]["name"], bool, 20)
     yield made["metadata"]["name"]
     api.delete("namespaces", made["metadata"]["name"])
