@@ -247,7 +247,8 @@ class Bench:
             "diagnosis": found.name,
             "evidence": found.evidence,
         }
-        fields.update({key: value for key, value in fail.items() if value})
+        # What the exchanges say goes before what the scenario would guess.
+        fields.update({key: value for key, value in fail.items() if value and not found.name})
         return Fail(
             f"After {doing}, the world of the WebApp is as its spec says within {timeout:g} s.",
             " ".join(shown) or "It became right and then changed again.",

@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grader.conformance.contract import is_ready, shortfalls, status_shortfalls
+
 if TYPE_CHECKING:
     from grader.conformance.bench import Bench
 
@@ -85,6 +87,19 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
                 "Treat it as done: read what is there, and go on with the next step.",
                 (f"{len(exists)} × {verb} {target} {name} answered AlreadyExists", *shown[-3:]),
             )
+    for attempts in by_target.values():
+        refused = [e for e in attempts if e.status in (400, 422)]
+        if len(refused) >= 3 and refused[-1] is attempts[-1]:
+            second = "Only one reference can have Controller" in str(refused[-1].answer)
+            return Diagnosis(
+                "second-controller" if second else "refused-again-and-again",
+                "Exactly one owner may have controller: true."
+                if second
+                else "The API server refuses this write for what is in it: sent again, it is "
+                "refused again.",
+                "Read the message of the answer below.",
+                tuple(describe(e) for e in refused[-3:]),
+            )
     for (verb, target, name), attempts in by_target.items():
         last = attempts[-1]
         if last.status is None or last.status >= 500 or last.status in (409, 422, 429):
@@ -95,7 +110,24 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
                 "Return the error to the worker, and let it put the key back with a delay.",
                 (describe(last), f"…and nothing after it to {verb} {target} {name}."),
             )
+    if _only_the_status_lags(bench, app):
+        return Diagnosis(
+            "stale-status",
+            "The world is as the spec says, and the status still tells of an earlier one: users, "
+            "and whatever waits for Ready, believe the status.",
+            "Which event would make the operator look again? A Pod that becomes Ready is one.",
+            shown,
+        )
     return Diagnosis(evidence=shown)
+
+
+def _only_the_status_lags(bench: Bench, app: dict) -> bool:
+    world = bench.world(app)
+    if world.webapp is None:
+        return False
+    standing = world.standing
+    status = status_shortfalls(world.webapp, len(standing), sum(map(is_ready, standing)))
+    return bool(status) and shortfalls(world) == status
 
 
 def _concerns(exchange: Any, meta: dict) -> bool:

@@ -54,7 +54,11 @@ def scale(bench: Bench) -> None:
 def image(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=3, image="shop:1")
     bench.settled(app, "creating a WebApp")
-    bench.settled(bench.change(app, image="shop:2"), "changing the image of 3 replicas")
+    bench.settled(
+        bench.change(app, image="shop:2"),
+        "changing the image of 3 replicas",
+        diagnosis="kept-old-image",
+    )
     invariants.status_is_true(bench, app)
 
 

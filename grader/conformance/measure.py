@@ -1,0 +1,96 @@
+"""How well the gate tells right operators from wrong ones.
+
+The wrong ones are small named changes to the course's own operators
+(``grader/mistakes/conform/``): ``fails = "conform/<scenario>"`` names the
+scenario that must see it, ``diagnosis`` what it must be called.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader import mistakes
+from grader.conformance.bench import Subject
+from grader.conformance.gate import conform
+from grader.course import ROOT
+from grader.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grader.cluster.interface import Cluster
+    from grader.mistakes import Mistake
+
+LAB = "conform"
+OPERATORS = ROOT / "operator_handwired"
+_NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One wrong operator: what its scenario said, and whether that was right."""
+
+    mistake: str
+    scenario: str
+    wanted: str
+    verdict: Verdict
+    diagnosis: str
+    seen: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict is Verdict.FAIL and self.diagnosis == self.wanted
+
+
+def operator(track: str, folder: Path, mistake: Mistake | None = None) -> Subject:
+    """The course's operator of a track, with a mistake in it where one is given.
+
+    Copied into ``folder``, which must be empty; the Go one is built there.
+    Raises CalledProcessError where it does not build, MistakeError where the
+    mistake no longer fits.
+    """
+    source = folder / track
+    shutil.copytree(OPERATORS / track, source, ignore=_NOT_COPIED)
+    if mistake is not None:
+        mistake.apply(source)
+    if track == "python":
+        return Subject(("python3", "-m", "webapp_operator"), source)
+    binary = folder / "webapp-operator"
+    subprocess.run(
+        ["go", "build", "-trimpath", "-o", str(binary), "."],
+        cwd=source,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return Subject((str(binary),), folder)
+
+
+def measure(cluster: Cluster, mistake: Mistake, folder: Path, seed: int = 0) -> Row:
+    """Run the one scenario that must see a mistake against the operator that has it."""
+    scenario = mistake.fails.partition("/")[2]
+    subject = operator(mistake.track, folder, mistake)
+    report = conform(cluster, subject, folder / "run", only=(scenario,), seed=seed)
+    (result,) = report.results
+    told = result.message
+    return Row(
+        mistake.name,
+        scenario,
+        mistake.diagnosis,
+        result.verdict,
+        told.diagnosis if told else "",
+        told.seen if told else "",
+        report.duration,
+    )
+
+
+def wrong_operators(names: Sequence[str] = ()) -> list[Mistake]:
+    """The catalogue, or those named."""
+    return [m for m in mistakes.load(LAB) if not names or m.name in names]
