@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grader.cluster.process import records
 from grader.runner import limits, sandbox, subreaper
 from grader.runner.program import Program
 from grader.runner.running import RunningProgram
@@ -55,6 +56,8 @@ class Runner:
 
     def __enter__(self) -> Runner:
         subreaper.adopt()
+        # Programs of graders that were killed: their sweep ended them, or this does.
+        records.reap("learner", orphans=True)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -119,6 +119,14 @@ def run_argv(program: Program, folder: Path, socket: Path) -> list[str]:
     ]
 
 
+def offline_argv(program: Program) -> list[str]:
+    """The command that runs a program inside without any wire, nor any network."""
+    argv = _base(program)
+    if program.out.is_dir():
+        argv += ["--ro-bind", str(program.out), OUT]
+    return [*argv, "--unshare-net", "--as-pid-1", "--", *program.argv("", out=OUT)]
+
+
 def build_argv(program: Program, command: list[str]) -> list[str]:
     """The command that builds inside: without any network, its result in the program's ``out``."""
     argv = [*_base(program), "--bind", str(program.out), OUT, "--unshare-net"]

@@ -79,9 +79,11 @@ def measure(
                         future.cancel()
                     interrupt_all()
                     raise
-    finally:
-        if not any(base.rglob("grader.out")):
-            shutil.rmtree(base, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(base, ignore_errors=True)
+        raise
+    if not any(row.kept for lab in report.labs for row in lab.rows):
+        shutil.rmtree(base, ignore_errors=True)
     report.seconds = time.monotonic() - started
     return report
 
