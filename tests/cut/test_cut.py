@@ -85,6 +85,55 @@ def test_markers_that_do_not_fit(text, place, why):
     assert f"4.1.1/x.py{place}" in str(caught.value) and why in str(caught.value)
 
 
+SHARED = """\
+# phase4:solution 4.2.1
+queue = "written"
+# phase4:stub
+# queue = None
+# phase4:end
+# phase4:solution
+mine = "written"
+# phase4:end
+"""
+
+
+def test_a_region_of_one_lab_is_given_in_the_next():
+    assert render(SHARED, PurePath("4.2.1/python/q.py"), "stub") == "queue = None\n"
+    given = 'queue = "written"\n'
+    assert render(SHARED, PurePath("4.2.2/python/q.py"), "stub") == given
+    both = given + 'mine = "written"\n'
+    for lab in ("4.2.1", "4.2.2"):
+        assert render(SHARED, PurePath(f"{lab}/python/q.py"), "solution") == both
+    with pytest.raises(CutError, match="q.py:3"):
+        render(SHARED.replace("phase4:stub", "phase4:stub 4.2.1"), PurePath("4.2.1/q.py"), "stub")
+
+
+def test_a_file_without_comments_may_belong_to_the_answer_alone(tree, tmp_path):
+    solutions, exercises = tree
+    (solutions / "4.1.4/common/recording.jsonl").write_text("{}\n")
+    cut.write(solutions, exercises)
+    assert (exercises / "4.1.4/common/recording.jsonl").exists()
+    (solutions / "4.1.4/answer-only").write_text("recording.jsonl\n")
+    assert [str(change) for change in cut.write(solutions, exercises)] == [
+        "4.1.4/common/recording.jsonl: not from a solution"
+    ]
+    folder = cut.handed_in("4.1.4", "python", tmp_path / "w", solutions=solutions)
+    assert (folder / "recording.jsonl").exists()
+
+
+def test_a_part_that_is_linked_in_is_there(tree, tmp_path):
+    solutions, exercises = tree
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "queue.py").write_text("x = 1\n")
+    (solutions / "4.1.4/python/machinery").symlink_to(shared)
+    (solutions / "4.1.4/python/one.py").symlink_to(shared / "queue.py")
+    cut.write(solutions, exercises)
+    for name in ("machinery/queue.py", "one.py"):
+        made = exercises / "4.1.4/python" / name
+        assert made.read_text() == "x = 1\n" and not made.is_symlink()
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> tuple[Path, Path]:
     solutions = tmp_path / "solutions"
