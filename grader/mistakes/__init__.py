@@ -16,6 +16,8 @@
     [[file]]
     path = "extra.py"
     content = "…"                         # or: remove = true
+
+For recordings there are tables ``[[record]]``: see :mod:`grader.mistakes.recorded`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from typing import Any
 
 from grader.course import ROOT
 from grader.cut.tree import TRACKS
+from grader.mistakes import recorded
+from grader.mistakes.recorded import LineChange
 
 MISTAKES = ROOT / "grader" / "mistakes"
 
@@ -65,6 +69,7 @@ class Mistake:
     issue: str = ""
     changes: tuple[Change, ...] = ()
     files: tuple[NewFile, ...] = ()
+    records: tuple[LineChange, ...] = ()
 
     def apply(self, folder: Path) -> None:
         """Make the reference answer in ``folder`` this wrong one."""
@@ -89,6 +94,10 @@ class Mistake:
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(file.content, encoding="utf-8")
+        try:
+            recorded.apply(self.records, folder)
+        except recorded.NoSuchLine as error:
+            raise MistakeError(f"{self}: {error}") from None
 
     def __str__(self) -> str:
         return f"mistake {self.lab}/{self.name}"
@@ -106,7 +115,7 @@ def _read(lab: str, path: Path) -> Mistake:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise MistakeError(f"{where}: {error}") from None
     unknown = data.keys() - {
-        "title", "issue", "track", "fails", "diagnosis", "change", "file"
+        "title", "issue", "track", "fails", "diagnosis", "change", "file", "record"
     }  # fmt: skip
     if unknown:
         raise MistakeError(f"{where}: unknown key {sorted(unknown)[0]}")
@@ -133,10 +142,19 @@ def _read(lab: str, path: Path) -> Mistake:
                 )
                 for entry in data.get("file", ())
             ),
+            records=tuple(
+                LineChange(
+                    _inside(entry["file"], where),
+                    entry["line"],
+                    entry.get("find", ""),
+                    None if entry.get("drop") else entry["replace"],
+                )
+                for entry in data.get("record", ())
+            ),
         )
     except KeyError as error:
         raise MistakeError(f"{where}: {error} is missing") from None
-    if not mistake.changes and not mistake.files:
+    if not mistake.changes and not mistake.files and not mistake.records:
         raise MistakeError(f"{where}: it changes nothing")
     if any(change.find == change.replace or not change.find for change in mistake.changes):
         raise MistakeError(f"{where}: a change must find something and change it")

@@ -102,11 +102,12 @@ def write(
             event = {k: v for k, v in event.items() if k not in ("requestObject", "responseObject")}
         lines.append(json.dumps({"kind": "audit", "event": event}).encode())
     lines.append(json.dumps({"kind": "end", "lines": len(lines) + 1}).encode())
-    dirs.write_atomically(path, b"".join(_chained(lines)))
+    dirs.write_atomically(path, b"".join(chained(lines)))
     return len(lines)
 
 
-def _chained(lines: list[bytes]) -> Iterable[bytes]:
+def chained(lines: list[bytes]) -> Iterable[bytes]:
+    """The lines, each with the chain up to it: what makes a recording whole."""
     chain = b""
     for line in lines:
         chain = _next(chain, line)
