@@ -29,7 +29,7 @@ class Draft:
         self._seq: int | None = None
         self.audit_id = audit_id
         self.body = b""
-        self.forwarded = True
+        self.forwarded = False
         self.faults: list[str] = []
         self.server_status: int | None = None
         self.response_type = ""

@@ -120,7 +120,7 @@ class Proxy:
                 return await self._answer(request, draft, gone)
             except Cut:
                 pass
-            except (ConnectionError, asyncio.IncompleteReadError) as e:
+            except (ConnectionError, web.RequestPayloadError, aiohttp.ClientPayloadError) as e:
                 draft.error = draft.error or f"the process went away ({type(e).__name__})"
             draft.write(status=None)
             if request.transport is not None:
@@ -132,7 +132,6 @@ class Proxy:
     async def _answer(
         self, request: web.BaseRequest, draft: Draft, gone: asyncio.Event
     ) -> web.StreamResponse:
-        self._refuse_the_dead(request, draft)
         path, _, raw_query = request.raw_path.partition("?")
         query = parse_query(raw_query)
         info = parse(request.method, path, query)
@@ -160,7 +159,6 @@ class Proxy:
 
     def _refuse_the_dead(self, request: web.BaseRequest, draft: Draft) -> None:
         if request.protocol in self._dead or request.transport is None:
-            draft.forwarded = False
             draft.error = "the process was killed or went away before this was forwarded"
             raise Cut
 
@@ -188,18 +186,15 @@ class Proxy:
             elif rule.action == "timeout" and rule.applied:
                 draft.time_out_after = True
             elif rule.action == "kill-before":
-                draft.forwarded = False
                 draft.error = "a rule killed the process before this was forwarded"
                 await self._kill(armed, "before", draft)
                 raise Cut
             elif rule.action == "cut":
-                draft.forwarded = False
                 draft.error = "a rule cut the connection before this was forwarded"
                 raise Cut
             else:
                 return await self._made_up(request, draft, *_refusal(armed))
             if gone.is_set():
-                draft.forwarded = False
                 draft.error = "the process went away while a rule held this back"
                 raise Cut
         return None
@@ -287,6 +282,7 @@ class Proxy:
         headers = negotiation.forwarded(request.headers, json_only=info.is_resource)
         headers.extend(self._upstream_headers)
         headers["Audit-ID"] = draft.audit_id
+        draft.forwarded = True
         try:
             upstream = await self._session.request(
                 request.method,
@@ -410,8 +406,6 @@ class Proxy:
         retry_after: int | None = None,
     ) -> web.StreamResponse:
         """Answer in the API server's place, in its own form."""
-        if draft.server_status is None:
-            draft.forwarded = False
         status = status_object(code, reason, message, retry_after)
         body = json.dumps(status, separators=(",", ":")).encode()
         headers = {"Content-Type": "application/json", "Audit-Id": draft.audit_id}

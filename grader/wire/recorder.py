@@ -43,6 +43,12 @@ def embed(body: bytes, content_type: str, *, trusted: bool) -> bytes:
                 return parsed
     elif "protobuf" in content_type or "cbor" in content_type:
         return b"null"
+    elif not trusted and body.lstrip()[:1] == b"{":
+        # Some clients name no type, or a wrong one, for what is JSON after all.
+        try:
+            return json.dumps(json.loads(body), separators=(",", ":"), allow_nan=False).encode()
+        except ValueError:
+            pass
     return json.dumps(body[:TEXT_LIMIT].decode("utf-8", "replace")).encode()
 
 

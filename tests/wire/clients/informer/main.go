@@ -37,16 +37,15 @@ func fatal(err error) {
 func main() {
 	namespace := flag.String("namespace", "default", "whose configmaps")
 	write := flag.String("write", "", "create, update and delete a configmap of this name, then exit")
-	protobuf := flag.Bool("protobuf", false, "ask for protobuf, as built-in controllers do")
+	protobuf := flag.Bool("protobuf", true, "speak protobuf, as client-go does by itself; else JSON")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		fatal(err)
 	}
-	if *protobuf {
-		config.ContentType = "application/vnd.kubernetes.protobuf"
-		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	if !*protobuf {
+		config.ContentType = "application/json"
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
