@@ -46,6 +46,8 @@ class Break:
     write: Exchange
     namespace: str
     deployment: str
+    #: UID of the Deployment as it was; empty where there need not have been one.
+    deployment_uid: str
     foo_uid: str
     foo: str
 
@@ -115,7 +117,10 @@ class Story:
         replicas = _replicas(write.answer)
         if before is None or replicas is None or replicas == _replicas(before):
             return None
-        return self._break(kind, write, before)
+        broken = self._break(kind, write, before)
+        if broken is None or replicas == self._wanted(broken, write).get("replicas", 1):
+            return None  # put right, and not broken
+        return broken
 
     def _delete(self, kind: Kind, write: Exchange) -> Break | None:
         if write.verb not in ("delete", "deletecollection") or write.target != "deployments":
@@ -135,6 +140,7 @@ class Story:
             write,
             write.namespace,
             after["spec"].get("deploymentName", ""),
+            "",
             objects.uid(after),
             write.name,
         )
@@ -155,6 +161,7 @@ class Story:
                     write,
                     write.namespace,
                     objects.name(deployment),
+                    objects.uid(deployment),
                     owner["uid"],
                     owner["name"],
                 )
@@ -209,13 +216,17 @@ class Story:
             return False
         if broken.kind in ("delete", "delete-while-down"):
             return write.verb == "create" or objects.generation(after) == 1
-        foo = self.timeline.truth(write).get("foos", broken.foo, broken.namespace)
-        if foo is None:
-            return False
-        spec = foo.get("spec", {})
-        return objects.name(after) == spec.get("deploymentName") and _replicas(after) == spec.get(
-            "replicas", 1
-        )
+        if broken.kind == "scale" and objects.uid(after) != broken.deployment_uid:
+            return False  # another Deployment of that name
+        wanted = self._wanted(broken, write)
+        return objects.name(after) == wanted.get("deploymentName") and _replicas(
+            after
+        ) == wanted.get("replicas", 1)
+
+    def _wanted(self, broken: Break, at: Exchange) -> dict:
+        """The spec of the Foo concerned, as it was when ``at`` began."""
+        foo = self.timeline.truth(at).get("foos", broken.foo, broken.namespace)
+        return (foo or {}).get("spec") or {}
 
     def _lines(self, *records: Exchange) -> list[str]:
         return [self.timeline.line(record) for record in records]
