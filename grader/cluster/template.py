@@ -8,6 +8,7 @@ shows that they work.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -80,17 +81,34 @@ def _copy(source: Path, target: Path) -> None:
         to = target / entry.name
         if entry.is_dir():
             _copy(Path(entry.path), to)
-        else:
+        elif not entry.name.endswith(".tmp"):  # the next log file, set aside and empty
             _copy_sparsely(entry.path, to)
 
 
 def _copy_sparsely(source: str, target: Path) -> None:
     zeros = bytes(1 << 20)
-    with open(source, "rb") as old, open(target, "wb") as new:
-        while block := old.read(len(zeros)):
-            if block == zeros[: len(block)]:
-                new.seek(len(block), os.SEEK_CUR)
-            else:
+    with open(source, "rb", buffering=0) as old, open(target, "wb") as new:
+        size = os.fstat(old.fileno()).st_size
+        position = 0
+        while (position := _next_data(old.fileno(), position, size)) < size:
+            old.seek(position)
+            block = old.read(len(zeros))
+            if not block:
+                break
+            if block != zeros[: len(block)]:
+                new.seek(position)
                 new.write(block)
-        new.truncate()
+            position += len(block)
+        new.truncate(size)
     os.chmod(target, 0o600)
+
+
+def _next_data(descriptor: int, position: int, size: int) -> int:
+    """Where the file has data next, where the system can tell; ``size`` when nowhere."""
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA)
+    except AttributeError:
+        return position
+    except OSError as error:
+        # No such device or address: there is nothing but a hole up to the end.
+        return size if error.errno == errno.ENXIO else position
