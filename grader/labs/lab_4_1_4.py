@@ -30,6 +30,8 @@ class Driven:
     """One run: what was printed, what came over the wire, and the part in which the worker was held."""
 
     lines: list[StageLine]
+    #: The lines up to the moment when all that was enqueued had been reconciled, or time was up.
+    settled: list[StageLine]
     heard: list[Heard]
     tail: list[str]
     failed_writes: int
@@ -167,12 +169,13 @@ def driven(submission, run, api, namespace, rng, observe):
     for name in (late, early, busy):
         api.delete("foos", name, namespace=namespace)
         drive.reached(drive.gone(name))
-    _settle(drive)
+    settled = _settle(drive)
     running.terminate()
 
     lines = drive.lines()
     done = Driven(
         lines=lines,
+        settled=settled,
         heard=_heard(running, namespace),
         tail=[*running.stdout_lines[-5:], *running.stderr_tail(5)],
         failed_writes=_failed_writes(running, namespace),
@@ -228,19 +231,32 @@ def _burst(drive: _Drive, name: str) -> tuple[list[int] | None, int, bool]:
     return versions, end, drive.reached(drive.at("reconcile", name, versions[-1]))
 
 
-def _settle(drive: _Drive) -> None:
-    """Wait until all that was enqueued is reconciled, if it ever is."""
+def _settle(drive: _Drive) -> list[StageLine]:
+    """Wait until all that was enqueued is reconciled, if it ever is; returns the lines up to then.
 
-    def settled() -> bool:
-        waiting: set[str] = set()
-        for line in drive.lines():
+    What the garbage collector deletes may be heard of, and enqueued, at any time
+    after that: the program is ended in the middle of such work, and not to blame.
+    """
+    settled: list[StageLine] = []
+
+    def all_done() -> bool:
+        nonlocal settled
+        lines = drive.lines()
+        queued: set[str] = set()
+        in_hand: set[str] = set()
+        for line in lines:
             if line.stage == "enqueue":
-                waiting.add(line.key)
+                queued.add(line.key)
+            elif line.stage == "dequeue":
+                queued.discard(line.key)
+                in_hand.add(line.key)
             elif line.stage == "reconcile":
-                waiting.discard(line.key)
-        return not waiting
+                in_hand.discard(line.key)
+        settled = lines
+        return not queued and not in_hand
 
-    drive.reached(settled)
+    drive.reached(all_done)
+    return settled
 
 
 def _version(obj: dict) -> int:
@@ -311,7 +327,7 @@ def check_enqueue(driven):
 def check_worker(driven):
     stage_lines.require_all_stages(driven.lines, driven.tail)
     _require_exclusive(driven)
-    stage_lines.require_worker(driven.lines, driven.heard, failed_writes=driven.failed_writes)
+    stage_lines.require_worker(driven.settled, driven.heard, failed_writes=driven.failed_writes)
     if not driven.caught_up:
         raise Fail(
             "What changes while a worker has the key in hand is reconciled afterwards.",
