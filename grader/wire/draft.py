@@ -8,7 +8,7 @@ import time
 from aiohttp import web
 
 from grader.wire.engine import Armed
-from grader.wire.recorder import Recorder, embed
+from grader.wire.recorder import Raw, Recorder, embed, embed_answer
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
 
@@ -33,7 +33,8 @@ class Draft:
         self.faults: list[str] = []
         self.server_status: int | None = None
         self.response_type = ""
-        self.answer = b""
+        #: The API server's answer, in the pieces in which it came.
+        self.answer: list[bytes] = []
         self.error = ""
         #: Delays of the answer, to be waited out once it is there.
         self.delays: list[Armed] = []
@@ -42,6 +43,10 @@ class Draft:
     def read(self, info: RequestInfo, path: str, query: dict[str, str]) -> None:
         """What the request was understood to ask."""
         self._info, self._path, self._query = info, path, query
+
+    @property
+    def query(self) -> dict[str, str]:
+        return self._query
 
     @property
     def applied(self) -> bool:
@@ -59,7 +64,7 @@ class Draft:
 
     def name_known(self) -> str:
         """The same; where the API server chose the name (generateName), from its answer."""
-        return self.name_asked() or _name(self.answer)
+        return self.name_asked() or _name(b"".join(self.answer))
 
     def summary(self) -> dict[str, str]:
         """What it is about, for the marks of rules."""
@@ -81,12 +86,13 @@ class Draft:
         if self._seq is not None:
             return self._seq
         info, request = self._info, self._request
-        raw: dict[str, bytes] = {
-            "request_body": embed(
-                self.body, request.headers.get("Content-Type", ""), trusted=False
-            ),
-        }
-        answer = embed(self.answer, self.response_type, trusted=not self.error)
+        content_type = request.headers.get("Content-Type", "")
+        raw: dict[str, Raw] = {"request_body": embed(self.body, content_type)}
+        if self.error:
+            # It may have broken off in the middle.
+            answer: Raw = embed(b"".join(self.answer), self.response_type)
+        else:
+            answer = embed_answer(self.answer, self.response_type)
         if status is not None and told is None:
             raw["response_body"] = answer
         else:
@@ -105,7 +111,7 @@ class Draft:
             "namespace": info.namespace,
             "name": self.name_known() if info.verb == "create" else info.name,
             "user_agent": request.headers.get("User-Agent", ""),
-            "content_type": request.headers.get("Content-Type", ""),
+            "content_type": content_type,
             "status": status,
             "t_request": self._t,
             "t_response": None if status is None else time.time(),

@@ -12,17 +12,19 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 from yarl import URL
 
-from grader.wire import negotiation
+from grader.wire import negotiation, refusals
 from grader.wire.draft import Draft
 from grader.wire.engine import Armed, Engine
 from grader.wire.recorder import Recorder
 from grader.wire.requests import RequestInfo, parse, parse_query
-from grader.wire.rules import REASONS, status_object
+from grader.wire.rules import status_object
 from grader.wire.watching import Watch
 
 #: Bigger than what the API server accepts (3 MiB), so that its refusal is the one seen.
@@ -30,18 +32,38 @@ MAX_BODY = 32 * 1024 * 1024
 #: Answers up to this size are handed on in one piece; longer ones as they come.
 WHOLE = 256 * 1024
 
-_UPGRADE_REFUSED = (
-    "This wire carries requests and watches; exec, attach, cp and port-forward need an "
-    "upgraded connection. Use `phase4 kubectl`, which speaks to the API server directly."
-)
-_IMPERSONATION_REFUSED = (
-    "The wire gives this process its identity, so it cannot act as another user: "
-    "leave out --as and Impersonate-* headers."
-)
-
 
 class Cut(Exception):
     """The connection to the process is to be cut, with no answer."""
+
+
+@dataclass(eq=False)
+class Serving:
+    """A request being served, as far as it matters when its process goes away."""
+
+    task: asyncio.Task
+    gone: asyncio.Event
+    watch: Watch | None = None
+
+
+class Connections(web.Server):
+    """aiohttp's server, which tells the proxy of each connection that was lost."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        super().__init__(
+            proxy.handle,
+            request_factory=proxy.make_request,
+            access_log=None,
+            # As long as it takes: an idle client is not to be surprised by a close.
+            keepalive_timeout=3600,
+            max_line_size=1 << 16,
+            max_field_size=1 << 16,
+        )
+        self._proxy = proxy
+
+    def connection_lost(self, handler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._proxy.connection_lost(handler)
 
 
 class Proxy:
@@ -64,13 +86,14 @@ class Proxy:
         self._recorder = recorder
         engine.on_added = self._act_at_once
         self.watches: dict[int, Watch] = {}
-        #: Each request being served, with what is set once its process has gone.
-        self._serving: dict[asyncio.Task, asyncio.Event] = {}
-        self._watch_of: dict[asyncio.Task, Watch] = {}
+        #: The request that is being served on each connection.
+        self._serving: dict[object, Serving] = {}
         #: Connections of a process that was killed: nothing more of theirs is forwarded.
         self._dead: set[object] = set()
         self._killing = asyncio.Event()
         self._killing.set()
+        #: Set once something here went wrong that should not.
+        self.broken: OSError | None = None
         self.kill: Callable[[], None] | None = None
         self.web_server: web.Server | None = None
 
@@ -83,54 +106,61 @@ class Proxy:
     def _engine_loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Serve a request in a task of its own.
+    def connection_lost(self, connection: object) -> None:
+        """The process has closed a connection, or has gone.
 
-        aiohttp cancels the handler when the process goes away. What was forwarded
-        must still be written down with the API server's answer, so only the
-        waiting is cancelled; a watch is told to end.
+        What was forwarded is still written down with the API server's answer; only
+        the waiting for rules ends, and so does a watch.
         """
-        gone = asyncio.Event()
-        task = asyncio.ensure_future(self._serve(request, gone))
-        self._serving[task] = gone
-        task.add_done_callback(lambda done: self._serving.pop(done))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            gone.set()
-            if watch := self._watch_of.get(task):
-                watch.client_gone()
-            raise
+        if serving := self._serving.get(connection):
+            serving.gone.set()
+            if serving.watch is not None:
+                serving.watch.client_gone()
 
     async def shut(self) -> None:
         """End every watch, let requests in flight finish for a moment, and stop."""
         for watch in list(self.watches.values()):
             watch.close_by_wire()
-        for gone in self._serving.values():
-            gone.set()
-        if self._serving:
-            await asyncio.wait(list(self._serving), timeout=1.0)
-        for task in list(self._serving):
-            task.cancel()
+        for serving in self._serving.values():
+            serving.gone.set()
+        tasks = [serving.task for serving in self._serving.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
 
-    async def _serve(self, request: web.BaseRequest, gone: asyncio.Event) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve a request; aiohttp serves one at a time on a connection."""
+        serving = Serving(asyncio.current_task(), asyncio.Event())
+        if request.transport is None:
+            serving.gone.set()
+        self._serving[request.protocol] = serving
+        try:
+            return await self._serve(request, serving)
+        finally:
+            del self._serving[request.protocol]
+
+    async def _serve(self, request: web.BaseRequest, serving: Serving) -> web.StreamResponse:
         draft = Draft(request, time.time(), str(uuid.uuid4()), self._user, self._recorder)
         try:
-            try:
-                return await self._answer(request, draft, gone)
-            except Cut:
-                pass
-            except (ConnectionError, web.RequestPayloadError, aiohttp.ClientPayloadError) as e:
-                draft.error = draft.error or f"the process went away ({type(e).__name__})"
+            return await self._answer(request, draft, serving)
+        except Cut:
+            pass
+        except (ConnectionError, web.RequestPayloadError, aiohttp.ClientPayloadError) as e:
+            draft.error = draft.error or f"the process went away ({type(e).__name__})"
+        except asyncio.CancelledError:
+            draft.error = "the wire was closed"
             draft.write(status=None)
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response(status=503)
-        finally:
-            self._watch_of.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
+            raise
+        except Exception as e:
+            # A fault of ours is nobody's evidence: graders look at it before they judge.
+            draft.error = f"the wire itself failed ({type(e).__name__}: {e})"
+            self.broken = self.broken or OSError(0, draft.error)
+        draft.write(status=None)
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response(status=503)
 
     async def _answer(
-        self, request: web.BaseRequest, draft: Draft, gone: asyncio.Event
+        self, request: web.BaseRequest, draft: Draft, serving: Serving
     ) -> web.StreamResponse:
         path, _, raw_query = request.raw_path.partition("?")
         query = parse_query(raw_query)
@@ -145,17 +175,21 @@ class Proxy:
                 request, draft, 413, "", "The request is larger than 32 MiB."
             )
         if negotiation.wants_upgrade(request.headers):
-            return await self._made_up(request, draft, 501, "NotImplemented", _UPGRADE_REFUSED)
+            return await self._made_up(
+                request, draft, 501, "NotImplemented", refusals.UPGRADE_REFUSED
+            )
         if any(key.lower().startswith("impersonate-") for key in request.headers):
-            return await self._made_up(request, draft, 403, "Forbidden", _IMPERSONATION_REFUSED)
+            return await self._made_up(
+                request, draft, 403, "Forbidden", refusals.IMPERSONATION_REFUSED
+            )
 
-        if self._engine.armed and info.is_resource:
-            answer = await self._act_on_request(request, draft, info, gone)
+        if self._engine.armed:
+            answer = await self._act_on_request(request, draft, info, serving.gone)
             if answer is not None:
                 return answer
         await self._killing.wait()
         self._refuse_the_dead(request, draft)
-        return await self._forward(request, draft, info, gone)
+        return await self._forward(request, draft, info, serving)
 
     def _refuse_the_dead(self, request: web.BaseRequest, draft: Draft) -> None:
         if request.protocol in self._dead or request.transport is None:
@@ -193,7 +227,7 @@ class Proxy:
                 draft.error = "a rule cut the connection before this was forwarded"
                 raise Cut
             else:
-                return await self._made_up(request, draft, *_refusal(armed))
+                return await self._made_up(request, draft, *refusals.of_rule(armed.rule))
             if gone.is_set():
                 draft.error = "the process went away while a rule held this back"
                 raise Cut
@@ -277,7 +311,7 @@ class Proxy:
     # Forwarding ------------------------------------------------------------------
 
     async def _forward(
-        self, request: web.BaseRequest, draft: Draft, info: RequestInfo, gone: asyncio.Event
+        self, request: web.BaseRequest, draft: Draft, info: RequestInfo, serving: Serving
     ) -> web.StreamResponse:
         headers = negotiation.forwarded(request.headers, json_only=info.is_resource)
         headers.extend(self._upstream_headers)
@@ -302,9 +336,9 @@ class Proxy:
             draft.server_status = upstream.status
             draft.response_type = upstream.headers.get("Content-Type", "")
             if info.verb == "watch" and upstream.status == 200 and request.method != "HEAD":
-                return await self._stream_watch(request, draft, info, upstream, gone)
+                return await self._stream_watch(request, draft, info, upstream, serving)
             try:
-                return await self._hand_on(request, draft, info, upstream, gone)
+                return await self._hand_on(request, draft, info, upstream, serving.gone)
             except aiohttp.ClientError as e:
                 draft.error = f"the API server's answer broke off ({type(e).__name__})"
                 raise Cut from None
@@ -318,12 +352,16 @@ class Proxy:
         gone: asyncio.Event,
     ) -> web.StreamResponse:
         headers = negotiation.returned(upstream.headers)
-        length = upstream.content_length
-        # An answer of unknown length is a long one (the API server chunks what
-        # does not fit its buffer), or a log that is followed.
-        if length is None and info.verb in ("get", "list", "other") and not draft.delays:
-            return await self._stream(request, draft, upstream, headers)
-        draft.answer = await upstream.read()
+        can_stream = not draft.delays and info.verb in ("get", "list", "other")
+        if can_stream and upstream.content_length is None:
+            # Chunked: the API server does not say how much comes (from 2 KiB on).
+            follows = info.subresource == "log" and "follow" in draft.query
+            pieces = [] if follows else await _first_pieces(upstream)
+            if follows or not upstream.content.at_eof():
+                return await self._stream(request, draft, upstream, headers, pieces)
+            draft.answer = pieces
+        elif body := await upstream.read():
+            draft.answer = [body]
         if draft.applied:
             await self._act_on_answer(draft, info)
         for armed in draft.delays:
@@ -332,13 +370,13 @@ class Proxy:
             draft.error = "the process went away before it heard the answer"
             raise Cut
         if draft.time_out_after:
-            return await self._made_up(request, draft, 504, "Timeout", _TIMED_OUT)
-        response = web.StreamResponse(status=upstream.status, headers=headers)
-        response.content_length = length if request.method == "HEAD" else len(draft.answer)
+            return await self._made_up(request, draft, 504, "Timeout", refusals.TIMED_OUT)
         draft.write(status=upstream.status)
+        # Headers and body in one piece: one packet, one wake-up of the process.
+        response = web.Response(
+            status=upstream.status, headers=headers, body=b"".join(draft.answer)
+        )
         await response.prepare(request)
-        if draft.answer:
-            await response.write(draft.answer)
         await response.write_eof()
         return response
 
@@ -347,19 +385,19 @@ class Proxy:
         request: web.BaseRequest,
         draft: Draft,
         upstream: aiohttp.ClientResponse,
-        headers,
+        headers: CIMultiDict[str],
+        pieces: list[bytes],
     ) -> web.StreamResponse:
         """Hand a long answer on as it comes, and write it down before its last piece."""
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
-        pieces: list[bytes] = []
-        held = b""
+        held = b"".join(pieces)
         async for chunk in upstream.content.iter_any():
             if held:
                 await response.write(held)
             held = chunk
             pieces.append(chunk)
-        draft.answer = b"".join(pieces)
+        draft.answer = pieces
         draft.write(status=upstream.status)
         if held:
             await response.write(held)
@@ -372,7 +410,7 @@ class Proxy:
         draft: Draft,
         info: RequestInfo,
         upstream: aiohttp.ClientResponse,
-        gone: asyncio.Event,
+        serving: Serving,
     ) -> web.StreamResponse:
         response = web.StreamResponse(
             status=upstream.status, headers=negotiation.returned(upstream.headers)
@@ -380,10 +418,9 @@ class Proxy:
         seq = draft.write(status=upstream.status)
         watch = Watch(seq, info, request, response, upstream, self._engine, self._recorder)
         self.watches[seq] = watch
-        task = asyncio.current_task()
-        self._watch_of[task] = watch  # type: ignore[index]
+        serving.watch = watch
         try:
-            if gone.is_set():
+            if serving.gone.is_set():
                 watch.client_gone()
             else:
                 try:
@@ -420,33 +457,9 @@ class Proxy:
         return response
 
 
-_TIMED_OUT = (
-    "Timeout: request did not complete within requested timeout - context deadline exceeded"
-)
-
-#: What the API server says with each code, so that clients that read messages are content.
-_MESSAGES = {
-    409: "Operation cannot be fulfilled: the object has been modified; please apply your "
-    "changes to the latest version and try again",
-    410: "The provided resource version is too old.",
-    422: "The object is invalid.",
-    429: "The server has received too many requests, please try again later.",
-    500: "Internal error occurred",
-    503: "The server is currently unable to handle the request",
-    504: _TIMED_OUT,
-}
-
-_NO_WATCH_LIST = (
-    'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents '
-    "is forbidden for watch unless the WatchList feature gate is enabled"
-)
-
-
-def _refusal(armed: Armed) -> tuple[int, str, str, int | None]:
-    """Code, reason, message and Retry-After with which a rule refuses a request."""
-    rule = armed.rule
-    if rule.action == "refuse-watchlist":
-        return 422, "Invalid", _NO_WATCH_LIST, None
-    code = 504 if rule.action == "timeout" else rule.code
-    reason = rule.reason or REASONS.get(code, "")
-    return code, reason, rule.message or _MESSAGES.get(code, "refused by a rule"), rule.retry_after
+async def _first_pieces(upstream: aiohttp.ClientResponse) -> list[bytes]:
+    """All of a short answer, or the beginning of a long one."""
+    pieces: list[bytes] = []
+    while sum(map(len, pieces)) < WHOLE and (piece := await upstream.content.readany()):
+        pieces.append(piece)
+    return pieces

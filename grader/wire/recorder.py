@@ -20,21 +20,22 @@ from grader.wire.records import parse_line
 #: Text bodies that are not JSON (logs, errors of proxies) are cut to this many bytes.
 TEXT_LIMIT = 64 * 1024
 
+#: Parts of a line that are written without being put together first; IOV_MAX is 1024.
+_MOST_PARTS = 512
+
 #: Notified at each record of any wire of this process; for timelines that wait.
 grown = threading.Condition()
 
 
-def embed(body: bytes, content_type: str, *, trusted: bool) -> bytes:
-    """``body`` as one line of JSON: as it is where it is JSON, else as a string; protobuf as null.
+#: A value of a line that is JSON already, in one piece or several.
+Raw = bytes | list[bytes]
 
-    ``trusted`` is for complete JSON answers of the API server, which need no look.
-    """
+
+def embed(body: bytes, content_type: str) -> bytes:
+    """``body`` as one line of JSON: as it is where it is JSON, else as a string; protobuf as null."""
     if not body:
         return b"null"
     if "json" in content_type or "yaml" in content_type:
-        body = body.strip()
-        if trusted and body[:1] in b'{["' and b"\n" not in body and b"\r" not in body:
-            return body
         try:
             # Written again: what a process sends can have line breaks or NaN in it.
             return json.dumps(json.loads(body), separators=(",", ":"), allow_nan=False).encode()
@@ -43,13 +44,29 @@ def embed(body: bytes, content_type: str, *, trusted: bool) -> bytes:
                 return parsed
     elif "protobuf" in content_type or "cbor" in content_type:
         return b"null"
-    elif not trusted and body.lstrip()[:1] == b"{":
+    elif body.lstrip()[:1] == b"{":
         # Some clients name no type, or a wrong one, for what is JSON after all.
         try:
             return json.dumps(json.loads(body), separators=(",", ":"), allow_nan=False).encode()
         except ValueError:
             pass
     return json.dumps(body[:TEXT_LIMIT].decode("utf-8", "replace")).encode()
+
+
+def embed_answer(pieces: list[bytes], content_type: str) -> Raw:
+    """The same for a complete answer of the API server's, which is not parsed where it is JSON.
+
+    It is one line then, with a line break at its end; ``pretty`` ones are written again.
+    """
+    if not pieces:
+        return b"null"
+    if "json" in content_type and pieces[0][:1] in (b"{", b"["):
+        last = pieces[-1]
+        if last.endswith(b"\n"):
+            last = last[:-1]
+        if not any(b"\n" in piece for piece in pieces[:-1]) and b"\n" not in last:
+            return [*pieces[:-1], last]
+    return embed(b"".join(pieces), content_type)
 
 
 def _yaml(body: bytes) -> bytes | None:
@@ -83,11 +100,11 @@ class Recorder:
                 os.close(self._fd)
                 self._fd = -1
 
-    def line(self, fields: dict[str, Any], **raw: bytes) -> int:
+    def line(self, fields: dict[str, Any], **raw: Raw) -> int:
         """Write one record; ``raw`` fields are JSON already. Returns its ``seq``."""
         return self.lines([(fields, raw)])[0]
 
-    def lines(self, records: list[tuple[dict[str, Any], dict[str, bytes]]]) -> list[int]:
+    def lines(self, records: list[tuple[dict[str, Any], dict[str, Raw]]]) -> list[int]:
         """Write several records at once, in order."""
         with self._lock:
             numbers, parts = [], []
@@ -97,9 +114,10 @@ class Recorder:
                 head = {"kind": fields.pop("kind"), "seq": self._seq, "client": self.client}
                 parts.append(json.dumps({**head, **fields}, separators=(",", ":")).encode()[:-1])
                 for key, value in raw.items():
-                    parts += (b',"', key.encode(), b'":', value)
+                    parts += (b',"', key.encode(), b'":')
+                    parts += [value] if isinstance(value, bytes) else value
                 parts.append(b"}\n")
-            self._write(b"".join(parts))
+            self._write(parts)
         with grown:
             grown.notify_all()
         return numbers
@@ -108,15 +126,21 @@ class Recorder:
         """Write a mark with the present time."""
         return self.line({"kind": "mark", "what": what, "t": time.time(), "data": data})
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, parts: list[bytes]) -> None:
         if self._fd < 0:
             return
         if self._broken_line:
-            data, self._broken_line = b"\n" + data, False
+            parts, self._broken_line = [b"\n", *parts], False
+        if len(parts) > _MOST_PARTS:
+            parts = [b"".join(parts)]
+        length = sum(map(len, parts))
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._fd, view) :]
+            written = os.writev(self._fd, parts)
+            if written < length:
+                # A signal or a disk that is nearly full: the rest, or the error.
+                rest = memoryview(b"".join(parts))[written:]
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
         except OSError as e:
             self._broken_line = True
             self.failure = self.failure or e

@@ -6,7 +6,7 @@ that a verb here is the verb in the audit log and in RBAC.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 #: In these, what follows a namespace's name is a subresource of the namespace.
@@ -29,6 +29,8 @@ class RequestInfo:
     #: A watch that asks for what exists first (``sendInitialEvents``): client-go's
     #: way of listing since 1.35.
     watch_list: bool = False
+    #: The path itself, for what is no resource: discovery, health.
+    path: str = field(default="", compare=False, repr=False)
 
     @property
     def is_resource(self) -> bool:
@@ -64,7 +66,7 @@ def parse(method: str, path: str, query: dict[str, str]) -> RequestInfo:
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return RequestInfo("other")
+        return RequestInfo("other", path=path)
 
     old_style_watch = rest[0] == "watch" and len(rest) > 1
     if old_style_watch:
@@ -88,4 +90,6 @@ def parse(method: str, path: str, query: dict[str, str]) -> RequestInfo:
             watch_list = watching and sends not in _FALSE
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    return RequestInfo(verb, group, version, resource, subresource, namespace, name, watch_list)
+    return RequestInfo(
+        verb, group, version, resource, subresource, namespace, name, watch_list, path
+    )

@@ -47,10 +47,12 @@ delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
 watch that asks for the initial events, since client-go lists that way.
 ``RESOURCES`` is a comma list of plurals, each ``pods``, ``pods/status``,
 ``pods/*`` (with every subresource), ``deployments.apps``, or ``any``.
-``ns=``, ``name=``, ``client=`` narrow it down. ``nth=N`` starts with the N-th
-match after the rule was added, ``times=N`` (or ``always``) ends after N.
-``chance=0.3`` lets the run's seed decide. ``times`` is 1 by default, and
-``always`` for ``hold``, ``freeze``, ``delay`` and ``refuse-watchlist``.
+``ns=``, ``name=``, ``client=`` narrow it down. ``path=PREFIX`` selects by the
+request's path, and alone reaches what is no resource (discovery, health).
+``nth=N`` starts with the N-th match after the rule was added, ``times=N`` (or
+``always``) ends after N. ``chance=0.3`` lets the run's seed decide. ``times`` is
+1 by default, and ``always`` for ``hold``, ``freeze``, ``delay`` and
+``refuse-watchlist``.
 
 The first rule that matches and fires, in the order in which they were added,
 decides; only delays let the next one have its say.
@@ -162,6 +164,8 @@ class Rule:
     namespace: str = ""
     name: str = ""
     client: str = ""
+    #: What a request's path begins with; discovery is selected by nothing else.
+    path: str = ""
     nth: int = 1
     #: How many matches it acts on; ALWAYS for as long as it is there.
     times: int | None = None
@@ -187,6 +191,10 @@ class Rule:
 
     def selects(self, info: RequestInfo, client: str) -> bool:
         """Whether verb, resource, namespace and client fit; the name is looked at apart."""
+        if self.path and not info.path.startswith(self.path):
+            return False
+        if not info.is_resource and not self.path:
+            return False
         if self.verbs and info.verb not in self.verbs:
             if not (info.watch_list and "list" in self.verbs):
                 return False
@@ -394,7 +402,7 @@ def _set_option(given: dict, key: str, value: str, word: str) -> None:
 
     if key in ("ns", "namespace"):
         given["namespace"] = value
-    elif key in ("name", "client", "reason", "part"):
+    elif key in ("name", "client", "reason", "part", "path"):
         given[key] = value
     elif key == "message":
         given["message"] = value.replace("_", " ")
@@ -410,7 +418,7 @@ def _set_option(given: dict, key: str, value: str, word: str) -> None:
         given[key] = yes_or_no()
     else:
         raise RuleError(
-            f"«{key}=» is not an option of a rule; the options are ns, name, client, nth, "
+            f"«{key}=» is not an option of a rule; the options are ns, name, client, path, nth, "
             "times, chance, retry-after, reason, message, part, applied, cleanly."
         )
 
@@ -432,6 +440,7 @@ def _format(rule: Rule) -> str:
         "ns": rule.namespace,
         "name": rule.name,
         "client": rule.client,
+        "path": rule.path,
         "nth": rule.nth if rule.nth > 1 else "",
         "retry-after": "" if rule.retry_after is None else rule.retry_after,
         "reason": rule.reason,

@@ -39,7 +39,7 @@ def split_event(line: bytes) -> tuple[str, bytes]:
         event = json.loads(line)
         return str(event["type"]), json.dumps(event["object"]).encode()
     except (ValueError, KeyError, TypeError):
-        return "", embed(line, "text/plain", trusted=False)
+        return "", embed(line, "text/plain")
 
 
 def _metadata(raw: bytes) -> dict[str, Any]:

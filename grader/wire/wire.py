@@ -32,13 +32,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from aiohttp import web
 
 from grader.cluster import credentials
 from grader.cluster.errors import EnvironmentProblem
 from grader.wire import control
 from grader.wire.engine import Armed, Engine
-from grader.wire.proxy import Proxy
+from grader.wire.proxy import Connections, Proxy
 from grader.wire.recorder import Recorder
 from grader.wire.records import is_client_name
 from grader.wire.rules import THAWS, Rule, RuleError, parse_rule, parse_rules
@@ -283,8 +282,11 @@ class Wire:
 
     @property
     def failure(self) -> OSError | None:
-        """Why the record has a hole (a full disk), None while it has not: then conclude nothing."""
-        return self._recorder.failure
+        """Why the record cannot be relied on (a full disk), None while it can.
+
+        ``strerror`` says it in words. Where there is one, conclude nothing.
+        """
+        return self._recorder.failure or self._proxy.broken
 
     def queued(self, resource: str = "") -> int:
         """Events that open watches (of ``resource``) have received and not delivered."""
@@ -347,15 +349,7 @@ class Wire:
             self._proxy = Proxy(
                 upstream.server, session, headers, self.identity.user, self._engine, self._recorder
             )
-            server = web.Server(
-                self._proxy.handle,
-                request_factory=self._proxy.make_request,
-                handler_cancellation=True,
-                access_log=None,
-                keepalive_timeout=3600,
-                max_line_size=1 << 16,
-                max_field_size=1 << 16,
-            )
+            server = Connections(self._proxy)
             self._proxy.web_server = server
             await self._listen(server, started)
             await self._proxy.shut()
@@ -364,7 +358,7 @@ class Wire:
             await server.shutdown(0.5)
             self._recorder.mark("wire_closed")
 
-    async def _listen(self, server: web.Server, started: threading.Event) -> None:
+    async def _listen(self, server: Connections, started: threading.Event) -> None:
         loop = asyncio.get_running_loop()
         listeners = []
         try:

@@ -202,7 +202,9 @@ def test_kopf(wire, start, api, namespace, timeline, tmp_path):
         where=lambda e: "finalizers" in str(e.request_body) and e.resource == "foos"
     )
     assert finalizer and timeline.writes(resource="foos/status", verb="patch")
-    assert timeline.events(resource="foos", type="DELETED")
+    timeline.until(
+        lambda t: t.events(resource="foos", type="DELETED", fate="delivered"), 10, "the last event"
+    )
 
 
 def test_kopf_relists_on_an_error_in_the_stream(wire, start, api, namespace, timeline, tmp_path):

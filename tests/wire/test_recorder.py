@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from grader.wire.recorder import Recorder, embed
+from grader.wire.recorder import Recorder, embed, embed_answer
 from grader.wire.records import Mark, RecordError, parse_line
 from grader.witness.sources import RecordFile
 
@@ -106,14 +106,31 @@ def test_a_full_disk_is_remembered(tmp_path):
     ],
 )
 def test_bodies_are_one_line_of_json_each(body, kind, is_written):
-    written = embed(body, kind, trusted=False)
+    written = embed(body, kind)
     assert b"\n" not in written
     assert json.loads(written) == is_written
 
 
-def test_a_trusted_answer_is_not_touched():
+def test_an_answer_is_not_touched():
     body = b'{"kind":"List","items":[{"a":"\\n"}]}'
-    assert embed(body + b"\n", "application/json", trusted=True) == body
+    assert embed_answer([body + b"\n"], "application/json") == [body]
+    assert embed_answer([body[:9], body[9:]], "application/json") == [body[:9], body[9:]]
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b'{\n "a": 1\n}\n'], [b"{\n", b'"a":1}\n'], [b'{"a":1\n', b"}"]]
+)
+def test_a_pretty_answer_is_put_on_one_line(pieces):
+    assert json.loads(embed_answer(pieces, "application/json")) == {"a": 1}
+    assert b"\n" not in embed_answer(pieces, "application/json")
+
+
+def test_a_line_of_many_pieces(tmp_path):
+    recorder = Recorder(tmp_path / "wire.jsonl", "op")
+    pieces = [b"[0", *[b",%d" % n for n in range(1, 2000)], b"]"]
+    recorder.line({"kind": "mark", "what": "note", "t": 0.0}, data=pieces)
+    (mark,) = RecordFile(recorder.path).new()
+    assert mark.data == list(range(2000))
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"null", b'{"kind":"mark"}', b"\xff"])
