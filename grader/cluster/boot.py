@@ -309,7 +309,7 @@ def _until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> N
             if api.find("serviceaccounts", "default", namespace) is None:
                 return False
         node = api.get("nodes", "node-1")
-        conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}
+        conditions = {c["type"]: c["status"] for c in node["status"].get("conditions") or ()}
         return conditions.get("Ready") == "True" and not node["spec"].get("taints")
 
     _until(served, started, files, "the node and the default service account", 60.0)

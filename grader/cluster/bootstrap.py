@@ -86,7 +86,8 @@ def wait_established(api: Api) -> None:
 
 
 def _established(crd: dict | None) -> bool:
-    conditions = ((crd or {}).get("status") or {}).get("conditions", ())
+    # The API server's own beginning of a status has conditions, but null.
+    conditions = ((crd or {}).get("status") or {}).get("conditions") or ()
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 

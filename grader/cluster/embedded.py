@@ -161,6 +161,8 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
         if not fresh:
             if (found := _whole(name) or _mend(name)) is not None:
                 return found
+            if _read(name) is not None:
+                tell(f"the cluster {name} cannot be mended; starting an empty one in its place")
         boot.clear(layout(name), owner(name))
         boot.start(name, layout(name), owner(name), tell)
         found = _whole(name)

@@ -54,7 +54,9 @@ def birth(pid: int) -> str | None:
                 fields = file.read().rpartition(b")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None
-        if fields[0] in (b"Z", b"X"):
+        # The first thread of a process can be a zombie while others still hold its
+        # files and ports: it has ended when none is left.
+        if fields[0] == b"X" or (fields[0] == b"Z" and int(fields[17]) <= 1):
             return None
         return f"{_boot_id()}:{int(fields[19])}"
     import psutil

@@ -218,8 +218,11 @@ def test_all_of_it_dead_is_mended_with_what_was_in_it(hurt):
     api = Api(hurt)
     name = f"kept{time.monotonic_ns()}"
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
-    for one in hurt.processes().values():
+    dead = hurt.processes().values()
+    for one in dead:
         one.kill()
+    for one in dead:
+        one.wait(10)
     assert Api(clusters.ensure("test-hurt")).get("configmaps", name)
 
 

@@ -260,6 +260,21 @@ def test_a_zombie_has_ended():
     popen.wait()
 
 
+def test_a_process_whose_first_thread_has_ended_still_runs(home):
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    one = records.start([sys.executable, "-c", program], name="headless", kind="learner")
+    if sys.platform == "linux":
+        seen(lambda: Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    assert birth(one.pid) == one.born and one.alive()
+    assert not wait_gone([(one.pid, one.born)], 0.1)
+    one.end()
+    assert birth(one.pid) is None
+
+
 def test_records_elsewhere(tmp_path):
     own = Records(tmp_path / "r")
     one = own.start(["sleep", "60"], name="x", kind="learner")
