@@ -232,8 +232,8 @@ def test_a_program_that_is_not_there(inside, tmp_path, wire):
 def test_sigterm_reaches_the_program(inside):
     running = inside(
         """
-        import signal, sys, time
-        signal.signal(signal.SIGTERM, lambda *_: (print("stopping", flush=True), sys.exit(0)))
+        import os, signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"stopping\\n"), sys.exit(0)))
         print("up", flush=True)
         time.sleep(600)
         """
