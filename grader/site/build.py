@@ -18,10 +18,8 @@ SOURCES = (
     "mkdocs.yml",
     "docs",
     "docs_hooks",
-    "grader/course.toml",
-    "grader/labs",
-    "grader/hints",
-    "grader/cli",
+    # The manifest, checks, hints, and all that the references are made from.
+    "grader",
     "solutions",
     "exercises",
     "requirements.lock",

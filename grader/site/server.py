@@ -24,6 +24,7 @@ import time
 import urllib.parse
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from grader.cluster import dirs
 from grader.cluster.process import MARKER, Recorded, records
@@ -72,12 +73,33 @@ def _note() -> Path:
     return dirs.state() / f"site-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:12]}.json"
 
 
-def running() -> tuple[Recorded, str] | None:
-    """The server of this clone and its address, if it runs."""
+def _noted() -> dict[str, Any]:
+    """What the server noted; empty where there is no note."""
     try:
         note = json.loads(_note().read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _wanted() -> str:
+    """Tells a server of this workspace and this version of the course from any other."""
+    import hashlib
+
+    from grader import workspace
+
+    try:
+        folder = str(workspace.find().root)
+    except workspace.WorkspaceError:
+        folder = ""
+    code = [*sorted(Path(__file__).parent.glob("*.py")), ROOT / "grader" / "course.toml"]
+    times = [path.stat().st_mtime_ns for path in code]
+    return hashlib.sha256(f"{folder} {times}".encode()).hexdigest()[:16]
+
+
+def running() -> tuple[Recorded, str] | None:
+    """The server of this clone and its address, if it runs."""
+    note = _noted()
     for record in records.live(kind=KIND, owner=_owner()):
         if record.id == note.get("record"):
             return record, f"http://127.0.0.1:{note['port']}"
@@ -96,14 +118,20 @@ def start(port: int | None = None, timeout: float = 10.0) -> str:
     ``port`` is the first one tried; a taken one gives way to the next free one.
     :class:`ServeError` where the server does not come up within ``timeout`` seconds.
     """
-    found = running()
-    if found:
+    found, wanted = running(), _wanted()
+    if found and _noted().get("wanted") == wanted:
         return found[1]
-    stop()  # a server whose note is gone, or that never came so far
+    if found and port is None:
+        # Another workspace, or the course was updated: open pages find it where it was.
+        port = _noted().get("port")
+    stop()  # also one whose note is gone, or that never came so far
     folder = dirs.made(dirs.state())
     with (folder / "site.log").open("wb") as log:
         record = records.start(
-            [sys.executable, "-m", "grader.site.server", str(port or FIRST_PORT), str(_note())],
+            [
+                *(sys.executable, "-m", "grader.site.server"),
+                *(str(port or FIRST_PORT), str(_note()), wanted),
+            ],
             name="site",
             kind=KIND,
             owner=_owner(),
@@ -317,18 +345,19 @@ def _answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def main(first: int, note: Path) -> None:
+def main(first: int, note: Path, wanted: str) -> None:
     """Serve until ended; says its port in ``note`` once it listens."""
     with bind(first) as server:
         port = server.server_address[1]
         dirs.write_atomically(
-            note, json.dumps({"port": port, "record": os.environ.get(MARKER, "")})
+            note,
+            json.dumps({"port": port, "record": os.environ.get(MARKER, ""), "wanted": wanted}),
         )
         server.serve_forever()
 
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]), Path(sys.argv[2]))
+        main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
     except (ServeError, OSError) as problem:
         sys.exit(str(problem))
