@@ -18,7 +18,7 @@ from grader.witness import Timeline, recording
 
 FILE = "recording.jsonl"
 #: Seconds for one repair in a live run.
-PATIENCE = 10.0
+PATIENCE = 20.0
 
 
 @pytest.fixture(scope="module")

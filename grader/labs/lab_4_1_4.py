@@ -19,9 +19,9 @@ from grader.verdict import Fail, NotGraded
 from grader.witness import objects
 
 #: Seconds until the first line about a Foo, imports and connection included.
-STARTING = 20.0
+STARTING = 30.0
 #: Seconds that one step may take after that. They take a few hundredths.
-PATIENCE = 8.0
+PATIENCE = 15.0
 API_VERSION = "samplecontroller.k8s.io/v1alpha1"
 
 
