@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grader.conformance import contract
 from grader.conformance.contract import is_ready, shortfalls, status_shortfalls
 
 if TYPE_CHECKING:
@@ -29,15 +30,17 @@ class Diagnosis:
 def of_stuck(bench: Bench, app: dict) -> Diagnosis:
     """Why the world of a WebApp did not become right.
 
-    Looks, in this order, for: a process that died; nothing done at all; a write
-    that was forbidden; a status that was sent to the main resource; a create
-    that is answered AlreadyExists again and again; a write that failed and was
-    never tried again.
+    Looks, in this order, for: a process that died; nothing done at all; a
+    finalizer removed before the cleanup; a write that was forbidden; a status
+    that was sent to the main resource; a create that is answered AlreadyExists
+    again and again, an update answered Conflict; a write that failed, was never
+    tried again, and is the one that is missing.
     """
     from grader.witness import describe
 
     meta = app["metadata"]
-    concerned = [e for e in bench.exchanges() if _concerns(e, meta)]
+    owners = _owners(bench, meta["namespace"])
+    concerned = [e for e in bench.exchanges() if _concerns(e, meta, owners)]
     writes = [e for e in concerned if e.verb in _WRITES]
     shown = tuple(describe(e) for e in writes[-_SHOWN:])
 
@@ -57,6 +60,14 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
             "Nothing was written for this WebApp at all.",
             "Does an event of it reach the queue, and a worker the key?",
             tuple(describe(e) for e in concerned[-_SHOWN:]),
+        )
+    if bench.world(app).webapp is None and bench.history.record(meta["uid"]):
+        return Diagnosis(
+            "finalizer-removed-early",
+            "The finalizer is the only thing that keeps the WebApp until the cleanup is done: "
+            "with the WebApp gone, nobody will ever try it again.",
+            "Delete the record, see that it is not there any more, then remove the finalizer.",
+            shown,
         )
     forbidden = [e for e in writes if e.status == 403]
     if forbidden:
@@ -101,8 +112,19 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
                 tuple(describe(e) for e in refused[-3:]),
             )
     for (verb, target, name), attempts in by_target.items():
+        stale = [e for e in attempts[-5:] if _reason(e) == "Conflict"]
+        if len(stale) == 5:
+            return Diagnosis(
+                "conflict-for-ever",
+                "Conflict says that the object has changed since it was read. The same body sent "
+                "again is as old as before.",
+                "On a retry read the object again, and work the change out from what it is now.",
+                (f"{verb} {target} {name}", *(describe(e) for e in stale[-3:])),
+            )
+    missing = _targets_missing(bench, app)
+    for (verb, target, name), attempts in by_target.items():
         last = attempts[-1]
-        if last.status is None or last.status >= 500 or last.status in (409, 422, 429):
+        if target in missing and _failed(last):
             return Diagnosis(
                 "swallowed-error",
                 "The write failed and was not tried again: no event will come of a write that "
@@ -121,23 +143,70 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
     return Diagnosis(evidence=shown)
 
 
-def _only_the_status_lags(bench: Bench, app: dict) -> bool:
+def _failed(exchange: Any) -> bool:
+    """Whether the process was told, or left to find out, that a write did not happen."""
+    if exchange.status is None:
+        # A process that was killed or ended cannot try again; the next one starts anew.
+        return "the process" not in exchange.error
+    return exchange.status >= 500 or (
+        exchange.status in (409, 422, 429) and _reason(exchange) != "AlreadyExists"
+    )
+
+
+def _targets_missing(bench: Bench, app: dict) -> set[str]:
+    """What would have to be written still, as rules name it."""
+    world = bench.world(app)
+    live = world.webapp
+    if live is None or contract.is_terminating(live):
+        found = {"configmaps"} if bench.history.record(app["metadata"]["uid"]) else set()
+        return found | ({"webapps"} if live is not None else set())
+    status = _status_shortfalls(bench, app)
+    rest = [text for text in shortfalls(world) if text not in status]
+    found = {
+        "configmaps" if "DNS record" in text else "webapps" if "finalizer" in text else "pods"
+        for text in rest
+    }
+    return found or {"webapps/status"}
+
+
+def _status_shortfalls(bench: Bench, app: dict) -> list[str]:
     world = bench.world(app)
     if world.webapp is None:
+        return []
+    return status_shortfalls(world.webapp, len(world.standing), sum(map(is_ready, world.standing)))
+
+
+def _only_the_status_lags(bench: Bench, app: dict) -> bool:
+    world = bench.world(app)
+    if world.webapp is None or contract.is_terminating(world.webapp):
         return False
-    standing = world.standing
-    status = status_shortfalls(world.webapp, len(standing), sum(map(is_ready, standing)))
+    status = _status_shortfalls(bench, app)
     return bool(status) and shortfalls(world) == status
 
 
-def _concerns(exchange: Any, meta: dict) -> bool:
-    if exchange.namespace == meta["namespace"]:
-        return True
-    return exchange.namespace == "dns" and meta["uid"] in (
-        exchange.name + str((exchange.request_body or {}).get("metadata", {}).get("name", ""))
-        if isinstance(exchange.request_body, dict)
-        else exchange.name
-    )
+def _owners(bench: Bench, namespace: str) -> dict[str, str]:
+    """Of each Pod that a namespace had, the UID of its (last) controller; "" for none."""
+    return {
+        state.name: (contract.controller_of(state.object) or {}).get("uid", "")
+        for state in bench.history.states(resource="pods")
+        if state.namespace == namespace
+    }
+
+
+def _concerns(exchange: Any, meta: dict, owners: dict[str, str]) -> bool:
+    """Whether an exchange has to do with the WebApp, as far as its request tells."""
+    name = _name(exchange)
+    if exchange.namespace == contract.DNS_NAMESPACE:
+        return meta["uid"] in name
+    if exchange.namespace != meta["namespace"]:
+        return False
+    if exchange.resource == "webapps":
+        return name in ("", meta["name"])
+    body = exchange.request_body
+    whole = isinstance(body, dict) and isinstance(body.get("metadata"), dict)
+    sent = contract.controller_of(body) if whole else None
+    owner = (sent or {}).get("uid") or owners.get(name, "")
+    return owner in ("", meta["uid"])
 
 
 def _name(exchange: Any) -> str:

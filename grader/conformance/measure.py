@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from grader import mistakes
 from grader.conformance.bench import Subject
-from grader.conformance.gate import conform
+from grader.conformance.gate import Report, conform
 from grader.course import ROOT
 from grader.verdict import Verdict
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LAB = "conform"
 OPERATORS = ROOT / "operator_handwired"
+VARIANTS = ROOT / "solutions" / "4.3.2" / "variants"
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -48,8 +49,12 @@ class Row:
         return self.verdict is Verdict.FAIL and self.diagnosis == self.wanted
 
 
-def operator(track: str, folder: Path, mistake: Mistake | None = None) -> Subject:
+def operator(
+    track: str, folder: Path, mistake: Mistake | None = None, overlay: str = ""
+) -> Subject:
     """The course's operator of a track, with a mistake in it where one is given.
+
+    ``overlay`` names a variant of lab 4.3.2's answer whose files are laid over it.
 
     Copied into ``folder``, which must be empty; the Go one is built there.
     Raises CalledProcessError where it does not build, MistakeError where the
@@ -57,6 +62,8 @@ def operator(track: str, folder: Path, mistake: Mistake | None = None) -> Subjec
     """
     source = folder / track
     shutil.copytree(OPERATORS / track, source, ignore=_NOT_COPIED)
+    if overlay:
+        shutil.copytree(VARIANTS / overlay, source, dirs_exist_ok=True, ignore=_NOT_COPIED)
     if mistake is not None:
         mistake.apply(source)
     if track == "python":
@@ -71,6 +78,63 @@ def operator(track: str, folder: Path, mistake: Mistake | None = None) -> Subjec
         text=True,
     )
     return Subject((str(binary),), folder)
+
+
+@dataclass(frozen=True)
+class Right:
+    """A right operator: a reference answer, another way of writing it, or one from outside.
+
+    ``variant`` names files laid over the answer (``solutions/4.3.2/variants``).
+    ``outside`` is a folder of its own, with a ``program.toml``.
+    """
+
+    name: str
+    track: str = ""
+    variant: str = ""
+    flags: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    outside: Path | None = None
+
+
+#: Right in ways as different as can be.
+RIGHT = (
+    Right("go", "go"),
+    Right("python", "python"),
+    Right("go-one-worker", "go", flags=("--workers", "1")),
+    Right("python-eight-workers", "python", flags=("--workers", "8")),
+    Right("go-without-watch-list", "go", env=(("KUBE_FEATURE_WatchListClient", "false"),)),
+    Right("python-expectations", "python", "python-expectations"),
+    Right("go-server-side-apply", "go", "go-server-side-apply"),
+    Right("relist-loop", outside=ROOT / "tests" / "conformance" / "operators" / "relist_loop"),
+)
+
+
+def right_operators(names: Sequence[str] = ()) -> list[Right]:
+    """The catalogue, or those named."""
+    return [one for one in RIGHT if not names or one.name in names]
+
+
+def right_subject(one: Right, folder: Path) -> Subject:
+    """The operator, laid out (and built) in ``folder``."""
+    if one.outside is not None:
+        return Subject(("python3", "operator.py", *one.flags), one.outside, dict(one.env))
+    subject = operator(one.track, folder, overlay=one.variant)
+    return Subject((*subject.argv, *one.flags), subject.cwd, dict(one.env))
+
+
+def try_right(
+    cluster: Cluster, one: Right, folder: Path, only: Sequence[str] = (), seed: int = 0
+) -> Report:
+    """Run the gate, or parts of it, against a right operator."""
+    return conform(cluster, right_subject(one, folder), folder / "run", only=only, seed=seed)
+
+
+def whole_gate(
+    cluster: Cluster, mistake: Mistake, folder: Path, only: Sequence[str] = (), seed: int = 0
+) -> Report:
+    """Run the gate, or parts of it, against a wrong operator."""
+    subject = operator(mistake.track, folder, mistake)
+    return conform(cluster, subject, folder / "run", only=only, seed=seed)
 
 
 def measure(cluster: Cluster, mistake: Mistake, folder: Path, seed: int = 0) -> Row:

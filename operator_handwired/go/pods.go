@@ -61,7 +61,7 @@ func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([
 			// The name may be someone else's by now; the UID never is.
 			Preconditions: &metav1.Preconditions{UID: &pod.UID},
 		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil && !apierrors.IsNotFound(err) {
 			failed = append(failed, fmt.Errorf("deleting Pod %s: %w", pod.Name, err))
 		}
 		terminating[pod.Name] = true

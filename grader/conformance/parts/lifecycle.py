@@ -100,9 +100,9 @@ def sigterm(bench: Bench) -> None:
 @scenario("restart/no-crd", "Without the CRD it says so and waits", alone=True)
 def no_crd(bench: Bench) -> None:
     bench.stop_shared()
-    # What a server without the CRD answers, to everything about it.
-    running = bench.start(rules=["answer 404 any webapps times=always"])
+    # What a server without the CRD answers, to everything about it and to discovery.
     group = f"/apis/{contract.GROUP}"
+    running = bench.start(rules=[f"answer 404 any path={group} times=always"])
     asked = bench.wait_exchange(
         running, lambda e: e.resource == "webapps" or e.path.startswith(group), 10.0
     )

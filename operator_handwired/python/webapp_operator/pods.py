@@ -90,8 +90,9 @@ class Pods:
                 # The name may be someone else's by now; the UID never is.
                 self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
             except FAILURES as error:
-                # Gone already, or another Pod by that name: both are what we wanted.
-                if not isinstance(error, ApiError) or error.status not in (404, 409):
+                # Gone already is what we wanted. A Conflict is looked at again: the name
+                # may be another Pod's by now.
+                if not isinstance(error, ApiError) or not error.is_not_found:
                     failures.append(error)
             terminating.add(name_of(pod))
         self._fill(webapp, keep, terminating, failures)
