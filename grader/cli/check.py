@@ -191,10 +191,3 @@ def _afterwards(here: Workspace, labs: list[Lab], reports: list[LabReport]) -> N
         print(f"Next: {upcoming.id}  {upcoming.title}   (phase4 show {upcoming.id})")
     else:
         print("Every lab that this version can grade is passed. `phase4 gate` is next.")
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -10,6 +10,7 @@ import typer
 
 from grader import course
 from grader.cli import exit_codes
+from grader.cli.paths import short
 
 LabName = Annotated[
     str,
@@ -41,7 +42,7 @@ def init(
     from grader import workspace
 
     made, laid = workspace.init_folder(folder, track)
-    where = _short(made.root)
+    where = short(made.root)
     if laid:
         print(f"{where} is ready: {made.track} track, {len(laid)} labs to start from.")
     else:
@@ -96,7 +97,7 @@ def show(lab: LabName, as_json: AsJson = False) -> None:
         lab_card(
             chosen,
             checks,
-            folder=_short(here.folder(chosen)) if here else "",
+            folder=short(here.folder(chosen)) if here else "",
             track=here.track_of(chosen) if here else "",
             page=f"{site}/{chosen.page}" if site else f"docs/{chosen.module}/{chosen.id}.md",
             hints=len(course.hints(chosen)),
@@ -149,9 +150,9 @@ def track(lab: LabName, language: Annotated[str, typer.Argument(metavar="python|
     here = workspace.find()
     chosen = course.load().lab(lab)
     backup = here.change_track(chosen, language)
-    print(f"{chosen.id} is now in {language}: {_short(here.folder(chosen))}")
+    print(f"{chosen.id} is now in {language}: {short(here.folder(chosen))}")
     if backup:
-        print(f"What was there is kept in {_short(backup)}")
+        print(f"What was there is kept in {short(backup)}")
 
 
 def reset(
@@ -165,14 +166,14 @@ def reset(
     chosen = course.load().lab(lab)
     folder = here.folder(chosen)
     if folder.exists() and not yes:
-        question = f"Replace {_short(folder)} by its starting files? Yours go to a backup"
+        question = f"Replace {short(folder)} by its starting files? Yours go to a backup"
         if not typer.confirm(question):
             print("Nothing was changed.")
             return
     backup = here.reset(chosen)
-    print(f"{_short(folder)} is as it was at the start.")
+    print(f"{short(folder)} is as it was at the start.")
     if backup:
-        print(f"Your files are in {_short(backup)}")
+        print(f"Your files are in {short(backup)}")
 
 
 def progress(as_json: AsJson = False) -> None:
@@ -240,14 +241,6 @@ def _site() -> str:
     except ModuleNotFoundError:
         return ""
     return address() or ""
-
-
-def _short(path: Path) -> str:
-    """A path as a person would type it from here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def _print_json(data: object) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grader.cli import exit_codes
+from grader.cli.paths import short
+
+if TYPE_CHECKING:
+    from grader.course import Lab
+    from grader.workspace import Workspace
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +37,13 @@ def start(
     began = time.monotonic()
     here, fresh = _workspace(track)
     _serve(port)
-    if cluster:
-        _control_plane()
     from grader.report.progress import progress
 
-    upcoming = progress(here.reports).next()
+    standing = progress(here.reports)
+    if cluster and not _control_plane():
+        _without_cluster([entry.lab for entry in standing.labs])
+        raise typer.Exit(exit_codes.ENVIRONMENT)
+    upcoming = standing.next()
     print()
     print(f"Everything is ready after {time.monotonic() - began:.0f} s.")
     if fresh and track is None:
@@ -49,7 +55,7 @@ def start(
     print("Later: phase4 progress, phase4 down to end what runs, phase4 --help for the rest")
 
 
-def _workspace(track: str | None):
+def _workspace(track: str | None) -> tuple[Workspace, bool]:
     from grader import workspace
 
     fresh = not workspace.exists()
@@ -58,7 +64,7 @@ def _workspace(track: str | None):
     else:
         here, laid = workspace.init_folder(workspace.find().root, None)
     new = f", {len(laid)} labs laid" if laid else ""
-    _done("workspace", f"{_short(here.root)} ({here.track} track{new})")
+    _done("workspace", f"{short(here.root)} ({here.track} track{new})")
     return here, fresh
 
 
@@ -79,10 +85,15 @@ def _serve(port: int | None) -> None:
     _done("site", address)
 
 
-def _control_plane() -> None:
-    """Bring the cluster up; whatever it has to fetch or build is seen while it does."""
+def _control_plane() -> bool:
+    """Bring the cluster up; whatever it has to fetch or build is seen while it does.
+
+    False where this machine cannot have one; why was said.
+    """
     from grader import cluster
+    from grader.cli.app import complain
     from grader.cli.progress_line import line
+    from grader.cluster.errors import EnvironmentProblem
 
     began = time.monotonic()
     try:
@@ -97,8 +108,22 @@ def _control_plane() -> None:
     except KeyboardInterrupt:
         print("\nphase4: stopped. Run `phase4 start` again: it goes on from here.")
         raise typer.Exit(exit_codes.INTERRUPTED) from None
+    except EnvironmentProblem as problem:
+        print("control plane  none yet", flush=True)
+        complain(str(problem))
+        return False
     version = up.versions.get("kube-apiserver", "")
     _done("control plane", f"{up.backend} {version}".strip() + f", kubeconfig {up.kubeconfig}")
+    return True
+
+
+def _without_cluster(labs: list[Lab]) -> None:
+    """What can be done all the same."""
+    free = [lab.id for lab in labs if lab.built and "cluster" not in lab.needs]
+    print()
+    print("Your folder and the site are there. `phase4 doctor` says what this machine lacks.")
+    if free:
+        print(f"Until then: phase4 show {free[0]}    (labs without a cluster: {', '.join(free)})")
 
 
 def site(
@@ -125,10 +150,3 @@ def site(
 
 def _done(what: str, detail: str) -> None:
     print(f"{what:<14} {detail}", flush=True)
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -99,3 +99,14 @@ def test_ctrl_c_while_it_sets_up_is_a_sentence_and_leaves_nothing(
     assert process.returncode in (0, 130), said
     assert "Traceback" not in said
     assert phase4(env, "start", "--no-cluster").returncode == 0
+
+
+def test_without_a_control_plane_the_rest_is_there(
+    env: dict[str, str], workspace_dir: Path
+) -> None:
+    nothing = {"PHASE4_BACKEND": "kubeconfig", "PHASE4_KUBECONFIG": str(workspace_dir / "none")}
+    done = phase4({**env, **nothing}, "start")
+    assert done.returncode == 5
+    address(done.stdout)
+    assert "There is no kubeconfig" in done.stderr and "Traceback" not in done.stderr
+    assert "labs without a cluster: 4.1.1" in done.stdout
