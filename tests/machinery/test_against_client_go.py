@@ -32,6 +32,12 @@ def replay(trace: dict) -> list:
 
 
 @many
+@given(trace=traces.plain_queue_traces())
+def test_plain_workqueue(oracle, trace):
+    assert replay(trace) == oracle(trace)
+
+
+@many
 @given(trace=traces.workqueue_traces())
 def test_workqueue(oracle, trace):
     assert replay(trace) == oracle(trace)

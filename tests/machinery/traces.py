@@ -14,6 +14,13 @@ TICK = 1 / 512
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 
 
+def calls(op: st.SearchStrategy, most: int = 60) -> st.SearchStrategy[list]:
+    """Short and long traces. (Left alone, a list of hypothesis has six elements on average.)"""
+    return st.one_of(
+        st.lists(op, min_size=1, max_size=8), st.lists(op, min_size=most // 2, max_size=most)
+    )
+
+
 TICKS = st.integers(1, 64).map(lambda n: n * TICK)
 SIMPLE_LIMITERS = st.one_of(
     st.builds(
@@ -61,7 +68,7 @@ def limiter_traces() -> st.SearchStrategy[dict[str, Any]]:
         {
             "structure": st.just("limiter"),
             "limiter": LIMITERS,
-            "ops": st.lists(LIMITER_OPS.map(list), min_size=1, max_size=60),
+            "ops": calls(LIMITER_OPS.map(list)),
         }
     )
 
@@ -88,7 +95,7 @@ def workqueue_traces(draw) -> dict[str, Any]:
     (Which of them comes first is not promised, and client-go's heap does not care.)
     """
     base = draw(st.integers(1, 8))
-    drawn = draw(st.lists(QUEUE_OPS, min_size=1, max_size=40))
+    drawn = draw(calls(QUEUE_OPS, 50))
     for end in draw(QUEUE_ENDS):
         drawn.append((end,))
         drawn += draw(st.lists(QUEUE_OPS, max_size=12))
@@ -122,6 +129,26 @@ def workqueue_traces(draw) -> dict[str, Any]:
             ops.append(["drained"])
     limiter = {"type": "exponential", "base": base * TICK, "max": 1e6}
     return {"structure": "workqueue", "limiter": limiter, "ops": ops}
+
+
+PLAIN_QUEUE_OPS = st.one_of(
+    *[st.tuples(st.just("add"), KEYS)] * 3,
+    *[st.tuples(st.just("get"))] * 3,
+    *[st.tuples(st.just("done_nth"), st.integers(0, 3))] * 2,
+    st.tuples(st.just("len")),
+)
+
+
+@st.composite
+def plain_queue_traces(draw) -> dict[str, Any]:
+    """Calls on a work queue without delays or limits."""
+    ops = list(draw(calls(PLAIN_QUEUE_OPS, 50)))
+    ends = draw(QUEUE_ENDS)
+    for end in ends:
+        ops += [(end,), *draw(st.lists(PLAIN_QUEUE_OPS, min_size=4, max_size=12))]
+        if "drain" in ends:
+            ops += [("drained",)]
+    return {"structure": "workqueue", "ops": [list(op) for op in ops]}
 
 
 VERSIONS = st.integers(1, 30).map(str)
@@ -159,10 +186,8 @@ CHANGES = [
     st.tuples(st.just("replace"), LISTS, VERSIONS),
 ]
 POPS = [st.just(("pop",))] * 4 + [st.just(("resync",)), st.just(("has_synced",))]
-DELTA_FIFO_OPS = st.lists(st.one_of(*CHANGES, *POPS), max_size=50)
-REAL_FIFO_OPS = st.lists(
-    st.one_of(*CHANGES, *POPS, st.tuples(st.just("bookmark"), VERSIONS)), max_size=50
-)
+DELTA_FIFO_OPS = calls(st.one_of(*CHANGES, *POPS))
+REAL_FIFO_OPS = calls(st.one_of(*CHANGES, *POPS, st.tuples(st.just("bookmark"), VERSIONS)))
 #: In the end everything comes out: nothing may stay hidden in the queue.
 EMPTY_IT = [("close",), *[("pop",)] * 12, ("has_synced",)]
 
@@ -198,7 +223,7 @@ LOOK_AT_ALL = [["index_values", "namespace"], ["index_values", "app"], ["list"],
 def store_traces() -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(
         lambda ops: {"structure": "store", "ops": [*map(list, ops), *LOOK_AT_ALL]},
-        st.lists(STORE_OPS, min_size=1, max_size=50),
+        calls(STORE_OPS),
     )
 
 

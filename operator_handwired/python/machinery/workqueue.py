@@ -62,6 +62,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Say that ``key`` needs processing. Ignored once shut down (queue.go:227)."""
+        # phase4:solution 4.2.1
         with self._changed:
             if self._shutting_down or key in self._dirty:
                 return
@@ -71,6 +72,9 @@ class WorkQueue(Generic[K]):
                 return
             self._queue.append(key)
             self._changed.notify()
+        # phase4:stub
+        # raise NotImplementedError("add is not written yet")
+        # phase4:end
 
     def get(self) -> K:
         """Wait for a key and take it; call :meth:`done` with it when finished.
@@ -78,6 +82,7 @@ class WorkQueue(Generic[K]):
         Raises :class:`ShutDown` when the queue is shut down *and* empty: what
         was in it before the shut-down is still handed out (queue.go:265).
         """
+        # phase4:solution 4.2.1
         with self._changed:
             while not self._queue:
                 if self._shutting_down:
@@ -88,6 +93,9 @@ class WorkQueue(Generic[K]):
             # From here on an add() is a new reason to process, not the one we act on.
             self._dirty.remove(key)
             return key
+        # phase4:stub
+        # raise NotImplementedError("get is not written yet")
+        # phase4:end
 
     def done(self, key: K) -> None:
         """Finish with ``key``; queue it again if it was added meanwhile (queue.go:289).
@@ -95,6 +103,7 @@ class WorkQueue(Generic[K]):
         A key that no worker has is ignored. (Upstream would put it into the
         queue a second time if it waits there: differences.md.)
         """
+        # phase4:solution 4.2.1
         with self._changed:
             if key not in self._processing:
                 return
@@ -105,6 +114,9 @@ class WorkQueue(Generic[K]):
             elif not self._processing:
                 # Somebody may wait in shut_down_with_drain() for this moment.
                 self._changed.notify_all()
+        # phase4:stub
+        # raise NotImplementedError("done is not written yet")
+        # phase4:end
 
     def __len__(self) -> int:
         """Keys waiting in the queue, without those being processed. For information only."""
@@ -121,10 +133,14 @@ class WorkQueue(Generic[K]):
 
         Ends a :meth:`shut_down_with_drain` that another thread waits in.
         """
+        # phase4:solution 4.2.1
         with self._changed:
             self._drain = False
             self._shutting_down = True
             self._changed.notify_all()
+        # phase4:stub
+        # raise NotImplementedError("shut_down is not written yet")
+        # phase4:end
 
     def shut_down_with_drain(self) -> None:
         """As :meth:`shut_down`, and wait until no worker has a key any more.
@@ -132,9 +148,13 @@ class WorkQueue(Generic[K]):
         Returns when the set of keys being processed is empty (queue.go:328).
         Keys that are queued and that no worker takes are not waited for.
         """
+        # phase4:solution 4.2.1
         with self._changed:
             self._drain = True
             self._shutting_down = True
             self._changed.notify_all()
             while self._processing and self._drain:
                 self._changed.wait()
+        # phase4:stub
+        # raise NotImplementedError("shut_down_with_drain is not written yet")
+        # phase4:end

@@ -4,7 +4,8 @@ A ``get`` that would wait for ever says ``"blocked"`` instead, and one that
 ends the worker ``"shutdown"``. Time is a fake clock's, moved by ``["step",
 SECONDS]``. ``["workers", COUNT, ADDS]`` is no single call: that many real
 threads work on keys that others add, and what is told is how often two had the
-same key and how many adds nobody acted on.
+same key, how many keys' last add nobody acted on, how many keys waited beside
+idle workers, and how many workers did not end.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ KEYS = "abcde"
 class QueueReplay:
     """One queue, what its workers have, and the one thread that may wait in a drain."""
 
+    #: Seconds that a drain has to return once it may.
+    patience = 5.0
+
     def __init__(self, queue: Any, clock: Any = None) -> None:
         self.queue = queue
         self.clock = clock
@@ -29,6 +33,7 @@ class QueueReplay:
         self.processing: list[str] = []
         self.drain: threading.Thread | None = None
         self.drain_may_end = False
+        self.drain_error: Exception | None = None
 
     def run(self, ops: list[list[Any]]) -> Iterator[Any]:
         try:
@@ -43,12 +48,27 @@ class QueueReplay:
     def op_get(self) -> Any:
         if len(self.queue) == 0 and not self.queue.shutting_down:
             return "blocked"
-        try:
-            key = self.queue.get()
-        except ShutDown:
-            return "shutdown"
-        self.processing.append(key)
-        return {"key": key}
+        taken: list[Any] = []
+
+        def take() -> None:
+            try:
+                taken.append({"key": self.queue.get()})
+            except ShutDown:
+                taken.append("shutdown")
+            except Exception as error:
+                taken.append(error)
+
+        # In a thread: it should not wait, but who knows.
+        thread = threading.Thread(target=take, daemon=True)
+        thread.start()
+        thread.join(2)
+        if not taken:
+            raise TimeoutError("get waits, though the queue is not empty")
+        if isinstance(taken[0], Exception):
+            raise taken[0]
+        if isinstance(taken[0], dict):
+            self.processing.append(taken[0]["key"])
+        return taken[0]
 
     def op_done(self, key: str) -> None:
         if key in self.processing:
@@ -76,17 +96,31 @@ class QueueReplay:
     def op_drain(self) -> None:
         """In a thread, since it waits; this returns once it has begun (of a queue not shut down)."""
         self.drain_may_end = False
-        self.drain = threading.Thread(target=self.queue.shut_down_with_drain, daemon=True)
+
+        def wait() -> None:
+            try:
+                self.queue.shut_down_with_drain()
+            except Exception as error:
+                self.drain_error = error
+
+        self.drain = threading.Thread(target=wait, daemon=True)
         self.drain.start()
         give_up = time.monotonic() + 5
         while not self.queue.shutting_down and time.monotonic() < give_up:
+            if self.drain_error is not None:
+                raise self.drain_error
             time.sleep(0)
 
     def op_drained(self) -> bool:
         if self.drain is None:
             return False
         # Whether it ends is known; for how long to wait until it has, is not.
-        self.drain.join(5 if self.drain_may_end else 0.002)
+        self.drain.join(QueueReplay.patience if self.drain_may_end else 0.002)
+        if self.drain_error is not None:
+            raise self.drain_error
+        if self.drain_may_end and self.drain.is_alive():
+            # Waited for in vain once: not for so long in the traces to come.
+            QueueReplay.patience = 0.05
         return not self.drain.is_alive()
 
     def op_workers(self, count: int, adds: int) -> dict[str, int]:
@@ -117,18 +151,24 @@ class QueueReplay:
         workers = [threading.Thread(target=work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
+        time.sleep(0.02)  # most workers wait by now: an add has to wake one
         for i in range(adds):
             key = KEYS[i % len(KEYS)]
             with lock:
                 latest[key] += 1
             self.queue.add(key)
+        give_up = time.monotonic() + 3
+        while (len(self.queue) or busy) and time.monotonic() < give_up:
+            time.sleep(0.001)
+        waiting = len(self.queue)
         self.queue.shut_down()
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 5
         for worker in workers:
             worker.join(max(0.0, give_up - time.monotonic()))
         return {
             "overlaps": overlaps,
             "lost": sum(seen[key] != latest[key] for key in KEYS),
+            "waiting": waiting,
             "stuck": sum(worker.is_alive() for worker in workers),
         }
 
