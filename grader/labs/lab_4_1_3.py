@@ -8,6 +8,8 @@ With ``--live`` the grader does the breaks itself, against the controller that
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from grader.course import ROOT
@@ -57,12 +59,20 @@ def recorded(submission) -> recording.Recording:
     return found
 
 
-@pytest.fixture(scope="module")
-def story(request, live, recorded, observe) -> Story:
-    if live:
+# Two fixtures of one name, so that only the live one asks for a cluster: a
+# recording is judged without any.
+if os.environ.get("PHASE4_LIVE") == "1":
+
+    @pytest.fixture(scope="module")
+    def story(live_story, observe) -> Story:
         observe("judged", "a run of the grader's own")
-        return request.getfixturevalue("live_story")
-    return Story(recorded.timeline, recorded.header["client"])
+        return live_story
+
+else:
+
+    @pytest.fixture(scope="module")
+    def story(recorded) -> Story:
+        return Story(recorded.timeline, recorded.header["client"])
 
 
 @pytest.fixture(scope="module")
