@@ -189,6 +189,8 @@ def arguments(component: str, layout: Layout, port: int) -> list[str]:
             "--use-service-account-credentials=true",
             "--service-account-private-key-file=pki/sa.key",
             "--root-ca-file=pki/apiserver.crt",
+            # A laptop that slept, or was busy, is no lost node.
+            "--node-monitor-grace-period=5m",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
             "--profiling=false",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.cluster import audit, boot, dirs, pins, process
+from grader.cluster import audit, binaries, boot, dirs, pins, process
 from grader.cluster.binaries import Progress
 from grader.cluster.components import Layout
 from grader.cluster.errors import ClusterLost
@@ -157,6 +157,8 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
     if not fresh and (found := _whole(name)) is not None:
         return found
     tell = progress or (lambda sentence: None)
+    # Before the lock: getting them can take minutes, and `down` must not wait for that.
+    binaries.ensure(pins.COMPONENTS, tell)
     with boot.lock(name, tell):
         if not fresh:
             if (found := _whole(name) or _mend(name)) is not None:
@@ -231,8 +233,11 @@ def _mend(name: str) -> EmbeddedCluster | None:
     running = cluster.processes()
     dead = [component for component in pins.COMPONENTS if component not in running]
     try:
-        boot.start_components(files, owner(name), data["port"], dead)
-        boot.wait_ready(files, owner(name), timeout=30.0)
+        # The others give up on an API server that does not answer within ten seconds.
+        servers = [one for one in dead if one in ("etcd", "kube-apiserver")]
+        for some in (servers, [one for one in dead if one not in servers]):
+            boot.start_components(files, owner(name), data["port"], some)
+            boot.wait_ready(files, owner(name), timeout=60.0)
     except ClusterLost:
         return None
     return _whole(name)
