@@ -10,13 +10,14 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grader.labs.request import MARKER
 from grader.labs.submission import Submission
-from grader.verdict import NotGraded
+from grader.verdict import NotGraded, Unknown
 
 if TYPE_CHECKING:
     from grader.cluster.api import Api
@@ -102,16 +103,59 @@ class _Facts(dict):
 
 
 @pytest.fixture(scope="session")
-def cluster(phase4: Plugin, grading: Request, facts: dict[str, Any]) -> Cluster:
-    """The running cluster, started where none runs. ``cluster.require(…)`` ends in NOT GRADED."""
+def cluster(phase4: Plugin, grading: Request, facts: dict[str, Any]) -> Iterator[Cluster]:
+    """The running cluster, started where none runs. ``cluster.require(…)`` ends in NOT GRADED.
+
+    It is this session's alone until its end: controllers look at all
+    namespaces, and one of another check would repair what this one breaks.
+    """
     from grader import cluster as clusters
 
-    found = clusters.ensure(grading.cluster or None, backend=grading.backend or None)
-    facts["backend"] = found.backend
-    facts["versions"] = dict(found.versions)
-    components = set(_running(found))
-    phase4.troubles.append(lambda: _trouble(found, components))
-    return found
+    with _alone(grading.cluster or clusters.default_name(), phase4):
+        found = clusters.ensure(grading.cluster or None, backend=grading.backend or None)
+        facts["backend"] = found.backend
+        facts["versions"] = dict(found.versions)
+        components = set(_running(found))
+        phase4.troubles.append(lambda: _trouble(found, components))
+        yield found
+
+
+@contextmanager
+def _alone(name: str, phase4: Plugin) -> Iterator[None]:
+    """Hold the lock of a cluster; the operating system lets go of it however its holder ends."""
+    import filelock
+
+    from grader.cluster import dirs
+
+    folder = dirs.made(dirs.state() / "locks")
+    with dirs.writing(folder):
+        lock = filelock.FileLock(folder / f"cluster-{name}-graded.lock")
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            with phase4.untimed(f"another check uses the cluster {name}, waiting"):
+                lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _require_nobody_else() -> None:
+    """Unknown where somebody drives a program by hand: it may repair what a check breaks."""
+    from grader.cluster.process import records
+
+    for each in records.live(kind="learner"):
+        if each.owner.startswith("drive/"):
+            raise Unknown(
+                "No other program of yours writes to the cluster while your work is graded.",
+                f"«{each.name}» (process {each.pid}) runs behind a wire of `phase4 run` or "
+                "`phase4 record`.",
+                why="It may repair what the grader breaks, or break what is being judged.",
+                next="End it with Ctrl-C where it runs (or all of them with `phase4 down`), then "
+                "check again.",
+                diagnosis="another-program-runs",
+            )
 
 
 def _running(cluster: Cluster) -> dict[str, Any]:
@@ -182,6 +226,7 @@ def run(
     """
     from grader.runner import Runner
 
+    _require_nobody_else()
     with Runner(
         cluster,
         grading.run_dir,
