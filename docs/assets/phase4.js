@@ -281,7 +281,17 @@
     }
   }
 
+  function named() {
+    // A note in a code block is a dot with a number to the eye and nothing to the ear.
+    document.querySelectorAll(".md-annotation__index:not([aria-label])").forEach((dot) => {
+      const number = dot.querySelector("[data-md-annotation-id]");
+      if (number) dot.setAttribute("aria-label", "Note " + number.dataset.mdAnnotationId);
+    });
+  }
+
   reachable();
+  named();
+  new MutationObserver(named).observe(document.body, { childList: true, subtree: true });
   window.addEventListener("resize", reachable);
   if (document.querySelector('meta[name="phase4-live"]')) follow();
 })();

@@ -45,8 +45,7 @@ def event(seq: int, t: float, kind: str, obj: dict, *, late: float | None = 0.0)
     )  # fmt: skip
 
 
-@pytest.fixture
-def records() -> list[Record]:
+def made() -> list[Record]:
     """The operator's watch shows it a Pod's second version two seconds late; then it is killed."""
     return [
         Mark(0, "operator", "process_started", T0, {}),
@@ -61,6 +60,11 @@ def records() -> list[Record]:
         Mark(5, "operator", "process_killed", T0 + 3.6, {"when": "after", "verb": "create"}),
         request(9, 5.0, "update", pod(12), client="kubectl", name="shop-1"),
     ]  # fmt: skip
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    return made()
 
 
 #: A request that went through no wire, as the API server's audit log has it.

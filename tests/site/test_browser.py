@@ -159,6 +159,54 @@ def test_a_verdict_appears_on_the_open_page_without_a_reload(
     page.context.close()
 
 
+def test_a_timeline_is_followed_by_eye_and_by_keyboard(browser, tmp_path: Path) -> None:
+    from grader.report import timeline_page
+    from grader.witness import Timeline
+    from tests.report.test_timeline_page import AUDITED, made
+
+    path = tmp_path / "run.html"
+    path.write_text(
+        timeline_page.page(Timeline.of_records(made(), [AUDITED]), title="Run"), encoding="utf-8"
+    )
+    page = open_page(browser, path.as_uri())
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    assert page.input_value("#object") != "-1", "somebody was behind, and that is followed"
+    assert "operator was behind" in page.inner_text("#detail")
+    assert page.locator(".behind").count() == 1
+    page.focus(".scroll")
+    page.keyboard.press("Escape")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert "watch" in page.inner_text("#detail")
+    before = page.locator(".scroll svg").bounding_box()["width"]
+    page.keyboard.press("+")
+    assert page.locator(".scroll svg").bounding_box()["width"] > before
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    assert "pods default/other" in page.inner_text("#object option:checked")
+    assert findings(page) == []
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert problems == []
+    page.context.close()
+
+
+def test_the_report_to_send_can_be_read_by_everyone(
+    browser, workspace: Path, tmp_path: Path, failing_report
+) -> None:
+    from grader.report import page as report
+    from grader.report.progress import progress
+
+    failing_report(workspace)
+    path = tmp_path / "report.html"
+    path.write_text(report.whole(progress(workspace / ".phase4" / "reports")), encoding="utf-8")
+    page = open_page(browser, path.as_uri())
+    assert "FAIL" in page.inner_text("main")
+    assert findings(page) == []
+    page.context.close()
+
+
 def test_tabs_are_linked_and_keep_their_choice(browser, served: str) -> None:
     page = open_page(browser, f"{served}/start.html")
     page.click(".tabbed-labels label:has-text('Go')")
