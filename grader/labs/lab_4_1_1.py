@@ -126,7 +126,7 @@ def check_intake(pipeline):
     evidence="written",
 )
 def check_indexer(pipeline):
-    pipeline.need("deltas", "indexer", "handlers")
+    pipeline.need("deltas", "indexer")
     why = (
         "The cache is written before anybody is told: whoever a handler wakes must find there at "
         "least what the handler heard."

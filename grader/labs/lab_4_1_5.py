@@ -195,10 +195,12 @@ def measured(predictions, submission, run, api, namespace, rng, observe) -> dict
     running = run(program, client="controller")
     hands = _Hands(api, namespace, running, rng)
     hands.create()
-    outcomes = _foreign_edits(hands)
-    outcomes |= _owned_edits(hands)
-    # Without this the namespace would wait for a finalizer that nobody serves.
-    hands.edit_foo({"metadata": {"finalizers": None}})
+    try:
+        outcomes = _foreign_edits(hands)
+        outcomes |= _owned_edits(hands)
+    finally:
+        # Without this the namespace would wait for a finalizer that nobody serves.
+        hands.edit_foo({"metadata": {"finalizers": None}})
     for edit in OWNED + FOREIGN:
         measured = outcomes[edit].what
         observe(edit, {"predicted": predictions[edit], "measured": measured})
