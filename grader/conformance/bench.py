@@ -12,7 +12,7 @@ import random
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from grader.wire.records import WRITE_VERBS, Exchange, parse_line
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
     from grader.conformance.scenario import Scenario
+    from grader.runner.program import Program
     from grader.wire import RuleHandle
 
 #: Seconds. Long enough for a slow operator that lists everything once a second;
@@ -39,12 +40,19 @@ class Subject:
     """The operator under test: a command in words, and where it runs.
 
     ``{kubeconfig}`` in a word is replaced by the file that points at the wire;
-    KUBECONFIG names it as well. The flags of the contract are added.
+    KUBECONFIG names it as well. The flags of the contract are added. ``program``
+    is what a learner handed in: it is built once, and sandboxed where the
+    bench's runner does that; ``argv`` and ``cwd`` are then its own.
     """
 
     argv: tuple[str, ...]
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
+    program: Program | None = None
+
+    @classmethod
+    def of(cls, program: Program) -> Subject:
+        return cls(program.run, program.folder, program=program)
 
     @property
     def shown(self) -> str:
@@ -54,7 +62,16 @@ class Subject:
 class Bench:
     """One run of the gate against one subject."""
 
-    def __init__(self, cluster: Cluster, subject: Subject, run_dir: Path, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        subject: Subject,
+        run_dir: Path,
+        *,
+        seed: int = 0,
+        runner: Runner | None = None,
+    ) -> None:
+        """``runner``: one that is there already; it is not closed with the bench."""
         self.cluster = cluster
         self.subject = subject
         self.run_dir = run_dir
@@ -65,7 +82,8 @@ class Bench:
         self.rng = random.Random(seed)
         self.log_path = run_dir / "gate.log"
         self._scenario: Scenario | None = None
-        self._shared = _Shared(Runner(cluster, run_dir, seed=seed))
+        self._shared = _Shared(runner or Runner(cluster, run_dir, seed=seed).__enter__())
+        self._owns_runner = runner is None
         self._namespaces: list[str] = []
 
     def for_scenario(self, one: Scenario) -> Bench:
@@ -83,7 +101,12 @@ class Bench:
 
     def close(self) -> None:
         """End every process, and ask for the namespaces to be deleted."""
-        self._shared.runner.close()
+        if self._owns_runner:
+            self._shared.runner.close()
+        else:
+            for program in self.programs():
+                if program.starts and program.exited is None:
+                    program.kill()
         self.history.close()
         for name in self._namespaces:
             self.let_go(name)
@@ -115,14 +138,22 @@ class Bench:
         return self._start(client, *flags, rules=rules, **keywords)
 
     def _start(self, client: str, *flags: str, rules: Sequence[str] = (), **keywords: Any):
-        return self._shared.runner(
-            (*self.subject.argv, *flags),
-            client,
-            rules=rules,
-            env=self.subject.env,
-            cwd=self.subject.cwd,
-            **keywords,
-        )
+        subject, shared = self.subject, self._shared
+        if subject.program is None:
+            keywords["cwd"] = subject.cwd
+        with shared.lock:
+            program = shared.built or subject.program
+            started = shared.runner(
+                program or subject.argv,
+                client,
+                rules=rules,
+                env=subject.env,
+                args=flags,
+                **keywords,
+            )
+            # Built once: what was built stays where it is.
+            shared.built = program and replace(program, build=())
+        return started
 
     # -- objects --------------------------------------------------------------------
 
@@ -317,9 +348,10 @@ class _Shared:
     """What all views of a bench have in common."""
 
     def __init__(self, runner: Runner) -> None:
-        self.runner = runner.__enter__()
+        self.runner = runner
         self.lock = threading.RLock()
         self.operator: RunningProgram | None = None
+        self.built: Program | None = None
         self.numbers = itertools.count(1)
         self._records: dict[Path, tuple[int, list[Exchange]]] = {}
 

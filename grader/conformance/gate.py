@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
 
 #: Scenarios that share the operator process and run at the same time.
-_AT_ONCE = 6
+AT_ONCE = 6
 
 
 @dataclass
@@ -90,7 +90,7 @@ def conform(
     cluster to run on; an operator's faults are results, never exceptions.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
-    _prepare(Api(cluster))
+    prepare(Api(cluster))
     report = Report(subject.shown, seed, cluster.backend, dict(cluster.versions), time.time())
     began = time.monotonic()
     chosen = select(only)
@@ -106,7 +106,7 @@ def conform(
         for part in PARTS:
             together = [s for s in chosen if s.part == part and not s.alone]
             if together:
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                with ThreadPoolExecutor(AT_ONCE) as pool:
                     report.results += pool.map(run, together)
             report.results += [run(s) for s in chosen if s.part == part and s.alone]
     finally:
@@ -130,7 +130,7 @@ def select(only: Iterable[str] = ()) -> list[Scenario]:
     return [s for s in known if s.part in names or s.id in names]
 
 
-def _prepare(api: Api) -> None:
+def prepare(api: Api) -> None:
     """The namespaces that the contract promises to an operator."""
     for name in (contract.DNS_NAMESPACE, contract.LEASE_NAMESPACE):
         if api.find("namespaces", name) is None:

@@ -63,7 +63,9 @@ def operator(
     source = folder / track
     shutil.copytree(OPERATORS / track, source, ignore=_NOT_COPIED)
     if overlay:
-        shutil.copytree(VARIANTS / overlay, source, dirs_exist_ok=True, ignore=_NOT_COPIED)
+        # In a lab's folder the Go operator, a module of its own, is one folder further down.
+        files = VARIANTS / overlay / ("operator" if track == "go" else "")
+        shutil.copytree(files, source, dirs_exist_ok=True, ignore=_NOT_COPIED)
     if mistake is not None:
         mistake.apply(source)
     if track == "python":

@@ -10,8 +10,8 @@ In a comment of the file's own kind (``#``, ``//``, ``%%`` or ``<!-- -->``)::
 
 The answer has the first part. The stub has the second, with one comment prefix
 taken off each line; it may be left out, with its marker. With a lab's id
-(``phase4:solution 4.2.1``) the region is cut in that lab alone and given in
-every other: a part that is written in one lab and used in the next ones is one
+(``phase4:solution 4.2.1``; or several, ``4.3.2,4.3.5``) the region is cut in
+those labs alone and given in every other: a part that is written in one lab and used in the next ones is one
 file, linked into each. A file with ``phase4:omit`` in a comment on its first line (or its second, after ``#!``) is
 in the answer alone. No marker is ever left in what is rendered.
 """
@@ -46,7 +46,7 @@ def prefix_of(path: PurePath) -> str | None:
 
 
 def _marker(line: str, prefix: str) -> tuple[str, str]:
-    """The word of a marker line and the lab it is for; both empty for any other line."""
+    """The word of a marker line and the labs it is for; both empty for any other line."""
     text = line.strip()
     if not text.startswith(prefix):
         return "", ""
@@ -55,7 +55,7 @@ def _marker(line: str, prefix: str) -> tuple[str, str]:
         if not text.endswith("-->"):
             return "", ""
         text = text[:-3]
-    match = re.fullmatch(r"\s*phase4:(\w+)(?:\s+([\w.-]+))?\s*", text)
+    match = re.fullmatch(r"\s*phase4:(\w+)(?:\s+([\w.,-]+))?\s*", text)
     return (match[1], match[2] or "") if match else ("", "")
 
 
@@ -128,7 +128,7 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
             raise CutError(f"{place}: phase4:{word} does not follow here")
         if word == "solution":
             opened = number
-            given = bool(lab) and lab != path.parts[0]
+            given = bool(lab) and path.parts[0] not in lab.split(",")
         elif lab:
             raise CutError(f"{place}: a lab's id belongs to phase4:solution")
         part = "both" if word == "end" else word

@@ -9,7 +9,11 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	// phase4:solution 4.3.2,4.3.5
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	// phase4:stub
+	// // (the answer tells errors apart)
+	// phase4:end
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -111,10 +115,14 @@ func (c *Controller) Run(ctx context.Context, workers int) bool {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	logger := klog.FromContext(ctx)
 
+	// phase4:solution 4.3.2
 	// An empty cache says that nothing exists: no worker may start on it.
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
 		return false
 	}
+	// phase4:stub
+	// // When may a worker start?
+	// phase4:end
 	logger.Info("Caches are in sync, starting workers", "workers", workers)
 
 	stop := context.AfterFunc(ctx, c.queue.ShutDown)
@@ -147,6 +155,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	}
 	defer c.queue.Done(key)
 
+	// phase4:solution 4.3.2,4.3.5
 	err := c.reconcile(ctx, key)
 	switch {
 	case err == nil:
@@ -163,6 +172,11 @@ func (c *Controller) processNext(ctx context.Context) bool {
 			klog.FromContext(ctx).Error(err, "Reconcile failed, again later", "webapp", key)
 		}
 	}
+	// phase4:stub
+	// if err := c.reconcile(ctx, key); err != nil {
+	// 	klog.FromContext(ctx).Error(err, "Reconcile failed", "webapp", key)
+	// }
+	// phase4:end
 	return true
 }
 
@@ -177,6 +191,7 @@ func (c *Controller) enqueuer(keys func(obj any) []cache.ObjectName) cache.Resou
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue,
+		// phase4:solution 4.3.2
 		UpdateFunc: func(before, after any) {
 			enqueue(before)
 			enqueue(after)
@@ -189,6 +204,9 @@ func (c *Controller) enqueuer(keys func(obj any) []cache.ObjectName) cache.Resou
 			}
 			enqueue(obj)
 		},
+		// phase4:stub
+		// // What else happens to an object, and whose keys are those?
+		// phase4:end
 	}
 }
 
@@ -203,6 +221,7 @@ func (c *Controller) keysOfWebApp(obj any) []cache.ObjectName {
 // keysOfPod names the WebApp that controls a Pod or, where nobody does, the one
 // that its label asks to adopt it.
 func (c *Controller) keysOfPod(obj any) []cache.ObjectName {
+	// phase4:solution 4.3.2
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return nil
@@ -217,6 +236,9 @@ func (c *Controller) keysOfPod(obj any) []cache.ObjectName {
 		return []cache.ObjectName{{Namespace: pod.Namespace, Name: name}}
 	}
 	return nil
+	// phase4:stub
+	// return nil // Which WebApp must hear of this Pod?
+	// phase4:end
 }
 
 // keysOfRecord finds the WebApp by the UID in the record's name: the data may

@@ -1,5 +1,6 @@
 package main
 
+// phase4:solution 4.3.2
 import (
 	"cmp"
 	"context"
@@ -16,6 +17,22 @@ import (
 	"phase4.example.com/webapp-operator/api/v1alpha1"
 )
 
+// phase4:stub
+// import (
+// 	"context"
+// 	"encoding/json"
+// 	"errors"
+// 	"fmt"
+
+// 	corev1 "k8s.io/api/core/v1"
+// 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+// 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+// 	"k8s.io/apimachinery/pkg/types"
+
+// 	"phase4.example.com/webapp-operator/api/v1alpha1"
+// )
+// phase4:end
+
 // ensurePods brings the number of current Pods to what is wanted and returns
 // those that exist and stay.
 //
@@ -23,6 +40,7 @@ import (
 // already done, whether or not our cache has heard of it, is answered
 // AlreadyExists, so no stale cache can make too many.
 func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([]*corev1.Pod, error) {
+	// phase4:solution 4.3.2
 	owned, err := c.claimPods(ctx, webapp)
 	if err != nil {
 		return owned, err
@@ -97,12 +115,16 @@ func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([
 		}
 	}
 	return keep, errors.Join(failed...)
+	// phase4:stub
+	// return nil, errors.New("TODO: keep, discard, create")
+	// phase4:end
 }
 
 // claimPods returns the Pods that this WebApp controls, adopting those that
 // carry its label and have no controller, and putting the label back where it
 // was taken off or changed.
 func (c *Controller) claimPods(ctx context.Context, webapp *v1alpha1.WebApp) ([]*corev1.Pod, error) {
+	// phase4:solution 4.3.2
 	var claimed []*corev1.Pod
 	var failed []error
 	owned, err := c.podIndexer.ByIndex(byController, string(webapp.UID))
@@ -153,6 +175,9 @@ func (c *Controller) claimPods(ctx context.Context, webapp *v1alpha1.WebApp) ([]
 	}
 	slices.SortFunc(claimed, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return claimed, errors.Join(failed...)
+	// phase4:stub
+	// return nil, errors.New("TODO: which Pods are this WebApp's?")
+	// phase4:end
 }
 
 // patchPod changes the named metadata and leaves everything else as it is. The

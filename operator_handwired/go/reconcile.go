@@ -1,5 +1,6 @@
 package main
 
+// phase4:solution 4.3.2
 import (
 	"context"
 	"errors"
@@ -17,6 +18,20 @@ import (
 	"phase4.example.com/webapp-operator/api/v1alpha1"
 )
 
+// phase4:stub
+// import (
+// 	"context"
+// 	"errors"
+// 	"fmt"
+// 	"strings"
+
+// 	corev1 "k8s.io/api/core/v1"
+// 	"k8s.io/client-go/tools/cache"
+
+// 	"phase4.example.com/webapp-operator/api/v1alpha1"
+// )
+// phase4:end
+
 const (
 	kindWebApp   = "WebApp"
 	recordPrefix = "record-"
@@ -31,6 +46,7 @@ var errWait = errors.New("not yet")
 // answered AlreadyExists) or carries the UID or resourceVersion it was decided
 // on (a second one is answered Conflict or NotFound).
 func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error {
+	// phase4:solution 4.3.2
 	cached, err := c.webappLister.WebApps(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		return nil // The finalizer saw to the record; the garbage collector sees to the Pods.
@@ -59,11 +75,15 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	// The status is written even after an error: it says what is, not what was tried.
 	statusErr := c.updateStatus(ctx, webapp, pods, recordErr == nil)
 	return errors.Join(recordErr, podsErr, statusErr)
+	// phase4:stub
+	// return errors.New("TODO: look the key up, and do what is missing")
+	// phase4:end
 }
 
 // finalize removes the record, makes sure that it is gone, and only then lets
 // the WebApp go. No child is made from here on.
 func (c *Controller) finalize(ctx context.Context, webapp *v1alpha1.WebApp) error {
+	// phase4:solution 4.3.2
 	at := slices.Index(webapp.Finalizers, v1alpha1.FinalizerDNSRecord)
 	if at < 0 {
 		return nil // Others' finalizers are theirs to remove.
@@ -89,10 +109,14 @@ func (c *Controller) finalize(ctx context.Context, webapp *v1alpha1.WebApp) erro
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil
+	// phase4:stub
+	// return errors.New("TODO: remove the record, and then the finalizer")
+	// phase4:end
 }
 
 // ensureRecord makes the DNS record, or puts its data right.
 func (c *Controller) ensureRecord(ctx context.Context, webapp *v1alpha1.WebApp) error {
+	// phase4:solution 4.3.2
 	records := c.kube.CoreV1().ConfigMaps(dnsNamespace)
 	wanted := map[string]string{
 		"host":  webapp.Spec.Host,
@@ -123,12 +147,16 @@ func (c *Controller) ensureRecord(ctx context.Context, webapp *v1alpha1.WebApp) 
 	record.Data = wanted
 	_, err = records.Update(ctx, record, metav1.UpdateOptions{})
 	return wrap(err, "putting the DNS record right")
+	// phase4:stub
+	// return errors.New("TODO: make the record, or put it right")
+	// phase4:end
 }
 
 // updateStatus writes the status if it changed. It speaks of the generation of
 // the WebApp that everything above was decided on, so observedGeneration never
 // runs ahead of the rest.
 func (c *Controller) updateStatus(ctx context.Context, webapp *v1alpha1.WebApp, pods []*corev1.Pod, recordExists bool) error {
+	// phase4:solution 4.3.2
 	status := webapp.Status.DeepCopy()
 	status.ObservedGeneration = webapp.Generation
 	status.Replicas, status.ReadyReplicas = int32(len(pods)), 0
@@ -170,6 +198,9 @@ func (c *Controller) updateStatus(ctx context.Context, webapp *v1alpha1.WebApp, 
 	webapp.Status = *status
 	_, err := c.webapps.Phase4V1alpha1().WebApps(webapp.Namespace).UpdateStatus(ctx, webapp, metav1.UpdateOptions{})
 	return wrap(err, "writing the status")
+	// phase4:stub
+	// return errors.New("TODO: say what is, and write it if it changed")
+	// phase4:end
 }
 
 func recordName(webapp *v1alpha1.WebApp) string { return recordPrefix + string(webapp.UID) }

@@ -65,11 +65,19 @@ class Enqueue:
         self._add(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
+        # phase4:solution 4.3.2
         self._add(old)
         self._add(new)
+        # phase4:stub
+        # pass  # whose keys?
+        # phase4:end
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
+        # phase4:solution 4.3.2
         self._add(last_known_state(obj))
+        # phase4:stub
+        # pass  # what is handed in here?
+        # phase4:end
 
 
 class Controller:
@@ -121,6 +129,7 @@ class Controller:
         """
         for informer in self._informers:
             informer.start()
+        # phase4:solution 4.3.2
         # An empty cache says that nothing exists: no worker may start on it. The
         # registration's sync, not the informer's: true once the handler has been
         # told of the whole first list, so that every key is in the queue.
@@ -128,6 +137,9 @@ class Controller:
             while not registration.wait_for_sync(0.2):
                 if stopping.is_set():
                     return
+        # phase4:stub
+        # # When may a worker start?
+        # phase4:end
         log.info("the caches are in sync; starting %d workers", workers)
         threads = [
             threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
@@ -151,6 +163,7 @@ class Controller:
                 self.queue.done(key)
 
     def _process(self, key: str) -> None:
+        # phase4:solution 4.3.2,4.3.5
         try:
             self._reconciler.reconcile(key)
         except Exception as error:
@@ -160,6 +173,12 @@ class Controller:
             _report(key, error)
         else:
             self.queue.forget(key)
+        # phase4:stub
+        # try:
+        #     self._reconciler.reconcile(key)
+        # except Exception as error:
+        #     _report(key, error)
+        # phase4:end
 
 
 def _report(key: str, error: Exception) -> None:

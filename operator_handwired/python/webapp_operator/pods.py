@@ -66,6 +66,7 @@ class Pods:
         ``confirm_live`` raises when the WebApp is not what the cache says: a
         delete cannot be taken back, so none is decided on a stale spec.
         """
+        # phase4:solution 4.3.2
         failures: list[Exception] = []
         owned = self._claim(webapp, confirm_live, failures)
         terminating = {name_of(pod) for pod in owned if is_terminating(pod)}
@@ -97,6 +98,9 @@ class Pods:
             terminating.add(name_of(pod))
         self._fill(webapp, keep, terminating, failures)
         return keep, failures
+        # phase4:stub
+        # raise NotImplementedError("keep, discard, create")
+        # phase4:end
 
     def _fill(
         self, webapp: Object, keep: list[Object], terminating: set[str], failures: list[Exception]
@@ -106,6 +110,7 @@ class Pods:
         A slot whose Pod is still on its way out is waited for (its DELETED
         event comes), never worked around.
         """
+        # phase4:solution 4.3.2
         wanted = wanted_replicas(webapp)
         missing = wanted - len(keep)
         taken = terminating | {name_of(pod) for pod in keep}
@@ -127,6 +132,9 @@ class Pods:
                 if not isinstance(error, ApiError) or "NamespaceTerminating" not in error.causes:
                     failures.append(error)
                 return  # The next create would most likely fail alike; the retry backs off.
+        # phase4:stub
+        # raise NotImplementedError("create what is missing")
+        # phase4:end
 
     def _inspect(self, webapp: Object, name: str, failures: list[Exception]) -> None:
         """What stands in a slot that the cache believes free: ours, or something in the way?"""
@@ -142,6 +150,7 @@ class Pods:
         self, webapp: Object, confirm_live: Callable[[Object], None], failures: list[Exception]
     ) -> list[Object]:
         """The Pods that this WebApp controls, with those that wait for adoption adopted."""
+        # phase4:solution 4.3.2
         claimed = [
             pod
             for pod in self._pods.by_index(BY_CONTROLLER, uid_of(webapp))
@@ -170,6 +179,9 @@ class Pods:
             if self._patch(pod, change, failures):
                 claimed.append(pod)
         return sorted(claimed, key=name_of)
+        # phase4:stub
+        # raise NotImplementedError("which Pods are this WebApp's?")
+        # phase4:end
 
     def _patch(self, pod: Object, metadata: Object, failures: list[Exception]) -> bool:
         """Change this metadata of that very Pod, and nothing else."""
@@ -185,6 +197,7 @@ class Pods:
 
 def webapp_of(pod: Object) -> str | None:
     """The key of the WebApp that a Pod belongs to, or asks to be adopted by."""
+    # phase4:solution 4.3.2
     owner = controller_of(pod)
     if owner is None:
         name = (pod["metadata"].get("labels") or {}).get(LABEL)
@@ -193,6 +206,9 @@ def webapp_of(pod: Object) -> str | None:
     else:
         name = None
     return f"{namespace_of(pod)}/{name}" if name else None
+    # phase4:stub
+    # return None  # which WebApp must hear of this Pod?
+    # phase4:end
 
 
 def pod_name(webapp: Object, slot: int) -> str:

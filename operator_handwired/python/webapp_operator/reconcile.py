@@ -46,6 +46,7 @@ class Reconciler:
         self._pods = Pods(client, pods)
 
     def reconcile(self, key: str) -> None:
+        # phase4:solution 4.3.2
         cached = self._webapps.get(key)
         if cached is None:
             # The finalizer saw to the record; the garbage collector sees to the Pods.
@@ -67,17 +68,25 @@ class Reconciler:
         self._write_status(webapp, standing, record_exists)
         if failures:
             raise failures[0]
+        # phase4:stub
+        # raise NotImplementedError("look the key up, and do what is missing")
+        # phase4:end
 
     def _with_finalizer(self, cached: Object) -> Object:
         """The WebApp with our finalizer stored: before the record is made, or a delete loses it."""
+        # phase4:solution 4.3.2
         if FINALIZER in cached["metadata"].get("finalizers", ()):
             return cached
         webapp = copy.deepcopy(cached)
         webapp["metadata"].setdefault("finalizers", []).append(FINALIZER)
         return self._client.update(WEBAPPS, webapp)
+        # phase4:stub
+        # raise NotImplementedError("store the finalizer before anything needs it")
+        # phase4:end
 
     def _finalize(self, cached: Object) -> None:
         """Remove the record, make sure that it is gone, and only then let the WebApp go."""
+        # phase4:solution 4.3.2
         finalizers = cached["metadata"].get("finalizers", [])
         if FINALIZER not in finalizers:
             return  # Others' finalizers are theirs to remove.
@@ -103,8 +112,12 @@ class Reconciler:
         except ApiError as error:
             if not error.is_not_found:
                 raise
+        # phase4:stub
+        # raise NotImplementedError("remove the record, and then the finalizer")
+        # phase4:end
 
     def _ensure_record(self, webapp: Object) -> None:
+        # phase4:solution 4.3.2
         name = record_name(webapp)
         wanted = {
             "host": webapp["spec"]["host"],
@@ -130,6 +143,9 @@ class Reconciler:
             raise NotYet(f"the DNS record {name} is being deleted")
         if record.get("data") != wanted:
             self._client.update(RECORDS, {**record, "data": wanted})
+        # phase4:stub
+        # raise NotImplementedError("make the record, or put it right")
+        # phase4:end
 
     def _confirm_live(self, webapp: Object) -> None:
         """Raise NotYet unless the live WebApp is the one that was decided on."""
@@ -148,6 +164,7 @@ class Reconciler:
         It speaks of the generation that everything before was decided on, so
         observedGeneration never runs ahead of the rest.
         """
+        # phase4:solution 4.3.2
         before = webapp.get("status") or {}
         generation, wanted = webapp["metadata"]["generation"], wanted_replicas(webapp)
         ready = [pod for pod in standing if is_ready(pod)]
@@ -179,6 +196,9 @@ class Reconciler:
         }
         if status != before:
             self._client.update(WEBAPPS, {**webapp, "status": status}, "status")
+        # phase4:stub
+        # raise NotImplementedError("say what is, and write it if it changed")
+        # phase4:end
 
 
 def _with_condition(conditions: list[Object], wanted: Object) -> list[Object]:

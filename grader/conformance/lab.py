@@ -1,0 +1,88 @@
+"""The gate inside a lab: its scenarios against what a learner handed in, as checks.
+
+A lab runs the scenarios it needs once, in a fixture; each check then asks for
+those of its theme with :func:`require`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from grader.conformance.bench import Bench, Subject
+from grader.conformance.gate import AT_ONCE, prepare, select
+from grader.conformance.scenario import Result, judge
+from grader.verdict import Fail, NotGraded, Unknown, Verdict
+
+if TYPE_CHECKING:
+    from grader.cluster.api import Api
+    from grader.cluster.interface import Cluster
+    from grader.labs.request import Request
+    from grader.labs.submission import Submission
+    from grader.runner import Runner
+
+_OUTCOMES = {Verdict.FAIL: Fail, Verdict.NOT_GRADED: NotGraded, Verdict.UNKNOWN: Unknown}
+#: Where an operator does this on the first WebApp, it is not tried on any other.
+_HOPELESS = {"never-acted", "operator-died"}
+
+
+@contextmanager
+def bench(
+    submission: Submission, run: Runner, cluster: Cluster, api: Api, grading: Request
+) -> Iterator[Bench]:
+    """A bench for the operator that was handed in; a lab's fixtures are its parameters."""
+    prepare(api)
+    made = Bench(
+        cluster, Subject.of(submission.program), grading.run_dir, seed=grading.seed, runner=run
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Result]:
+    """Run parts or scenarios, together where they can be; results by id.
+
+    ``first`` is run before the others. An operator that does nothing there, or
+    dies, raises at once: nothing else is worth the wait.
+    """
+    chosen = select(only)
+    found: dict[str, Result] = {}
+    for one in chosen:
+        if one.id == first:
+            result = found[one.id] = judge(one, bench)
+            if result.message is not None and result.message.diagnosis in _HOPELESS:
+                raise_for(result)
+    together = [one for one in chosen if one.id not in found and not one.alone]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for result in pool.map(lambda one: judge(one, bench), together):
+            found[result.id] = result
+    for one in chosen:
+        if one.alone and one.id not in found:
+            found[one.id] = judge(one, bench)
+    return found
+
+
+def require(results: Mapping[str, Result], *ids: str) -> None:
+    """Raise what the first of these scenarios, in this order, ended with, other than PASS.
+
+    What failed goes before what could not be judged.
+    """
+    mine = [results[id] for id in ids]
+    for verdict in _OUTCOMES:
+        for result in mine:
+            if result.verdict is verdict:
+                raise_for(result)
+
+
+def raise_for(result: Result) -> None:
+    """Raise the outcome of a result that is not PASS."""
+    message = result.message
+    if message is None:
+        return
+    fields: dict[str, Any] = message.to_json()
+    expected, seen = fields.pop("expected"), fields.pop("seen")
+    raise _OUTCOMES[result.verdict](expected, seen, **fields)

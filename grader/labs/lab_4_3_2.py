@@ -1,0 +1,108 @@
+"""4.3.2 Build artifact 1: every moving part wired by hand.
+
+The functional part of the gate (:mod:`grader.conformance`), a check a theme.
+All of it runs once, against one process of the operator.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.conformance import lab
+from grader.labs import check
+
+
+@pytest.fixture(scope="module")
+def gate(submission, run, cluster, api, grading, observe):
+    with lab.bench(submission, run, cluster, api, grading) as bench:
+        found = lab.results(bench, ["functional"], first="functional/create")
+    observe("seconds by scenario", {id: round(r.duration, 1) for id, r in found.items()})
+    fifty = found["functional/fifty"].measured
+    observe("50 WebApps with 3 replicas", fifty)
+    return found
+
+
+@check(
+    "4.3.2/converges",
+    title="A new WebApp gets its Pods, its DNS record, its finalizer and a true status",
+    points=3,
+    evidence="live",
+)
+def check_converges(gate):
+    lab.require(gate, "functional/create", "functional/default")
+
+
+@check(
+    "4.3.2/changes",
+    title="A change of size adds or removes the difference; a new image reaches every Pod",
+    points=3,
+    evidence="live",
+)
+def check_changes(gate):
+    lab.require(gate, "functional/scale", "functional/image")
+
+
+@check(
+    "4.3.2/drift",
+    title="A Pod or a record that is deleted, edited or has failed is put right",
+    points=3,
+    evidence="live",
+)
+def check_drift(gate):
+    lab.require(
+        gate,
+        "functional/pod-deleted",
+        "functional/pod-failed",
+        "functional/pod-edited",
+        "functional/record-drift",
+    )
+
+
+@check(
+    "4.3.2/ownership",
+    title="Pods are told apart by their controller's UID: adopted, kept, or left alone",
+    points=3,
+    evidence="live",
+)
+def check_ownership(gate):
+    lab.require(gate, "functional/adoption", "functional/label-stolen", "functional/recreated")
+
+
+@check(
+    "4.3.2/others",
+    title="Labels, annotations and finalizers of others survive",
+    points=2,
+    evidence="live",
+)
+def check_others(gate):
+    lab.require(gate, "functional/foreign-fields", "functional/others-finalizer")
+
+
+@check(
+    "4.3.2/cleanup",
+    title="A deleted WebApp goes when its record is gone, and nothing is made meanwhile",
+    points=3,
+    evidence="live",
+)
+def check_cleanup(gate):
+    lab.require(gate, "functional/delete")
+
+
+@check(
+    "4.3.2/status",
+    title="The status is true at every moment, and its times move only when it does",
+    points=2,
+    evidence="live",
+)
+def check_status(gate):
+    lab.require(gate, "functional/status")
+
+
+@check(
+    "4.3.2/load",
+    title="Thirty edits in a row end in the last one, and fifty WebApps at once converge",
+    points=2,
+    evidence="live",
+)
+def check_load(gate):
+    lab.require(gate, "functional/burst", "functional/fifty")
