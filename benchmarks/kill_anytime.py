@@ -155,6 +155,8 @@ def usual_seconds(home: Home, name: str, arguments: list[str]) -> float:
     prepare(home, name)
     if name == "run":
         return 3.0
+    if name == "start":
+        (ROOT / "site" / ".built-from").unlink(missing_ok=True)
     return home.run(*arguments, ok=(0, 1, 3))
 
 
@@ -163,6 +165,8 @@ def one_round(home: Home, name: str, arguments: list[str], after: float, fresh: 
     if fresh:
         home.run("down")
         shutil.rmtree(home.workspace, ignore_errors=True)
+        if name == "start":  # as in a new clone: the site has to be built
+            (ROOT / "site" / ".built-from").unlink(missing_ok=True)
     if name != "start":
         prepare(home, name)
     process = home.start(*arguments)

@@ -93,7 +93,7 @@ def install(lock_file: Path, mark: Path, lock: int) -> None:
     mark.unlink(missing_ok=True)
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--python", str(python()), "--quiet"]
     run(
-        [*uv, "--require-hashes", "--link-mode", "copy", "-r", str(lock_file)],
+        [*uv, "--require-hashes", "-r", str(lock_file)],
         lock,
         on_failure=explain_network,
     )
