@@ -193,6 +193,11 @@ class History:
         with self._changed:
             return self._states[-1].revision if self._states else 0
 
+    def changes(self, namespace: str) -> int:
+        """How many states of a namespace's objects have been seen."""
+        with self._changed:
+            return self._changes[namespace]
+
     def replay(self) -> Iterator[tuple[State, dict[str, dict[str, dict]]]]:
         """Every state with the live objects (resource → UID → object) right after it."""
         live: dict[str, dict[str, dict]] = {"webapps": {}, "pods": {}, "configmaps": {}}

@@ -40,6 +40,7 @@ type options struct {
 	kubeconfig  string
 	workers     int
 	resync      time.Duration
+	resume      string
 	probeAddr   string
 	metricsAddr string
 	election    electionOptions
@@ -54,6 +55,7 @@ func main() {
 	flag.DurationVar(&o.election.retryPeriod, "retry-period", 2*time.Second, "pause between two tries to acquire or renew")
 	flag.IntVar(&o.workers, "workers", 2, "reconciles at once")
 	flag.DurationVar(&o.resync, "resync", 10*time.Minute, "how often every WebApp is looked at without an event")
+	flag.StringVar(&o.resume, "resume", "", "edge mode: a folder that remembers the last event seen, to go on after it")
 	flag.StringVar(&o.probeAddr, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 is off")
 	flag.StringVar(&o.metricsAddr, "metrics-bind-address", "0", "address of /metrics; 0 is off")
 	klog.InitFlags(nil)
@@ -113,6 +115,11 @@ func runController(ctx, terminated context.Context, kube kubernetes.Interface, w
 	// still ours to put right. What nobody reads is not kept in memory.
 	podInformers := coreinformers.NewSharedInformerFactoryWithOptions(kube, 0, coreinformers.WithTransform(withoutManagedFields))
 	recordInformers := coreinformers.NewSharedInformerFactoryWithOptions(kube, 0, coreinformers.WithNamespace(dnsNamespace))
+	if o.resume != "" {
+		if err := resume(o.resume, kube, webapps, webappInformers, podInformers, recordInformers); err != nil {
+			return err
+		}
+	}
 
 	controller, err := NewController(kube, webapps,
 		webappInformers.Phase4().V1alpha1().WebApps(), podInformers.Core().V1().Pods(), recordInformers.Core().V1().ConfigMaps())

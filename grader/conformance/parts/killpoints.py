@@ -25,7 +25,9 @@ Side = Literal["before", "after"]
 
 #: Repetitions of one kind of write in one step that are tried each; more of the
 #: same (status after status) tell nothing new.
-MOST_OF_A_KIND = 3
+MOST_OF_A_KIND = 2
+#: Losses after which an operator is not tried any further.
+MOST_LOST = 3
 #: Seconds for a world to be right again after a restart.
 RECOVERY = 15.0
 
@@ -127,24 +129,39 @@ def kill_table(
     bench: Bench,
     steps: tuple[Step, ...] = ("create", "update", "delete"),
     flags: tuple[str, ...] = (),
+    *,
+    recovery: float = RECOVERY,
+    of_a_kind: int = MOST_OF_A_KIND,
+    most_lost: int = MOST_LOST,
 ) -> list[Outcome]:
-    """Try every kill point of the steps; one outcome for each, in the order of the writes."""
+    """Try every kill point of the steps; one outcome for each, in the order of the writes.
+
+    ``recovery``: seconds for a world to be right again after a restart.
+    ``of_a_kind``: repetitions of one kind of write that are tried. After
+    ``most_lost`` losses the rest is not tried: the point is made.
+    """
     bench.stop_shared()
     running = bench.start(*flags)
     points = []
     for step in steps:
-        points += _enumerate(bench, running, step)
+        points += _enumerate(bench, running, step, of_a_kind)
     # Everything that a point needs to be there first is made while nothing is killed.
     prepared = [(point, _prepare(bench, point.step)) for point in points]
     for point, app in prepared:
         if point.step != "create":
             bench.settled(app, "creating a WebApp")
-    outcomes = [_try(bench, running, point, app) for point, app in prepared]
+    outcomes: list[Outcome] = []
+    for point, app in prepared:
+        outcomes.append(_try(bench, running, point, app, recovery))
+        if sum(outcome.converged is False for outcome in outcomes) >= most_lost:
+            break
     running.kill()
     return outcomes
 
 
-def _enumerate(bench: Bench, running: RunningProgram, step: Step) -> list[KillPoint]:
+def _enumerate(
+    bench: Bench, running: RunningProgram, step: Step, of_a_kind: int
+) -> list[KillPoint]:
     app = _prepare(bench, step)
     namespace = app["metadata"]["namespace"]
     if step != "create":
@@ -161,7 +178,7 @@ def _enumerate(bench: Bench, running: RunningProgram, step: Step) -> list[KillPo
             continue
         kind = (exchange.verb, exchange.target)
         kinds[kind] += 1
-        if kinds[kind] <= MOST_OF_A_KIND:
+        if kinds[kind] <= of_a_kind:
             points += [KillPoint(step, *kind, kinds[kind], side) for side in ("before", "after")]
     if not points:
         raise NotGraded(
@@ -194,18 +211,22 @@ def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
     return app
 
 
-def _require_right(bench: Bench, step: Step, app: dict, doing: str) -> None:
+def _require_right(
+    bench: Bench, step: Step, app: dict, doing: str, recovery: float = RECOVERY
+) -> None:
     if step == "delete":
-        bench.gone(app, doing, timeout=RECOVERY)
+        bench.gone(app, doing, timeout=recovery)
         invariants.record_gone_before_finalizer(bench, app)
         invariants.nothing_made_while_terminating(bench, app)
         return
-    bench.settled(app, doing, timeout=RECOVERY)
+    bench.settled(app, doing, timeout=recovery)
     invariants.never_more_pods_than(bench, app, contract.wanted(app))
     invariants.finalizer_before_record(bench, app)
 
 
-def _try(bench: Bench, running: RunningProgram, point: KillPoint, app: dict) -> Outcome:
+def _try(
+    bench: Bench, running: RunningProgram, point: KillPoint, app: dict, recovery: float
+) -> Outcome:
     # Records live in their own namespace, so a rule for them cannot name the
     # WebApp's; nothing else is under way, so it need not.
     where = "" if "configmaps" in point.target else f" ns={app['metadata']['namespace']}"
@@ -223,7 +244,7 @@ def _try(bench: Bench, running: RunningProgram, point: KillPoint, app: dict) -> 
     if running.exited is not None:
         running.start()
     try:
-        _require_right(bench, point.step, app, f"a kill {point.shown} and a restart")
+        _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
     except Fail as fail:
         return Outcome(point, False, time.monotonic() - began, fail.message)
     return Outcome(point, True if killed else None, time.monotonic() - began)

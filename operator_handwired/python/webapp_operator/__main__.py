@@ -12,6 +12,7 @@ import sys
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from machinery import Client, Unreachable, client_for
 from machinery.api import ApiError
@@ -51,6 +52,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--retry-period", type=seconds, default=2.0)
     add("--workers", type=int, default=2)
     add("--resync", type=seconds, default=600.0)
+    add("--resume", type=Path, metavar="DIR", help="edge mode: go on after the last event seen")
     add("--health-probe-bind-address", default="0", help="0 is off")
     add("--metrics-bind-address", default="0", help="0 is off")
     return parser.parse_args(argv)
@@ -135,7 +137,9 @@ def main() -> int:
     _Health.ready.set()
 
     def work() -> None:
-        controller = _Health.controller = Controller(client, resync=options.resync)
+        controller = _Health.controller = Controller(
+            client, resync=options.resync, resume=options.resume
+        )
         # Bounds what a stop may wait for; the process ends either way.
         worker = threading.Thread(
             target=controller.run, args=(options.workers, stopping), name="controller", daemon=True

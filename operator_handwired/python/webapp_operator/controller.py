@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from machinery import (
     BucketRateLimiter,
@@ -32,11 +33,12 @@ from machinery import (
     key_of,
     last_known_state,
 )
-from machinery.api import ApiError
+from machinery.api import ApiError, ListerWatcher, Resource
 from machinery.objects import DeletedFinalStateUnknown, Object
 
 from .pods import BY_CONTROLLER, NotYet, index_by_controller, webapp_of
 from .reconcile import Reconciler
+from .resume import Resuming
 from .types import PODS, RECORD_PREFIX, RECORDS, WEBAPPS, name_of, uid_of
 
 log = logging.getLogger("webapp_operator")
@@ -83,24 +85,30 @@ class Enqueue:
 class Controller:
     """Keeps Pods, DNS record and status of every WebApp as its spec says."""
 
-    def __init__(self, client: Client, *, resync: float) -> None:
-        """``resync``: seconds between two looks at every WebApp without an event; 0 is never."""
+    def __init__(self, client: Client, *, resync: float, resume: Path | None = None) -> None:
+        """``resync``: seconds between two looks at every WebApp without an event; 0 is never.
+
+        ``resume``: edge mode, with the folder that remembers; see ``resume.py``.
+        """
         self.queue: RateLimitingQueue[str] = RateLimitingQueue(
             MaxOfRateLimiter(
                 ItemExponentialFailureRateLimiter(0.005, 30.0), BucketRateLimiter(50.0, 300)
             )
         )
         webapps = SharedInformer(
-            ResourceClient(client, WEBAPPS),
+            _source(client, WEBAPPS, resume),
             indexers={BY_UID: lambda webapp: [uid_of(webapp)]},
             resync_period=resync,
+            use_watch_list=resume is None,
         )
         # Pods are watched whole, not by label: a Pod whose label was taken away is
         # still ours to put right.
         pods = SharedInformer(
-            ResourceClient(client, PODS), indexers={BY_CONTROLLER: index_by_controller}
+            _source(client, PODS, resume),
+            indexers={BY_CONTROLLER: index_by_controller},
+            use_watch_list=resume is None,
         )
-        records = SharedInformer(ResourceClient(client, RECORDS))
+        records = SharedInformer(_source(client, RECORDS, resume), use_watch_list=resume is None)
         self._informers = (webapps, pods, records)
         self._webapps = webapps.store
         self._reconciler = Reconciler(client, webapps.store, pods.store, records.store)
@@ -179,6 +187,11 @@ class Controller:
         # except Exception as error:
         #     _report(key, error)
         # phase4:end
+
+
+def _source(client: Client, resource: Resource, resume: Path | None) -> ListerWatcher:
+    source = ResourceClient(client, resource)
+    return source if resume is None else Resuming(source, resume / resource.plural)
 
 
 def _report(key: str, error: Exception) -> None:

@@ -1,0 +1,226 @@
+"""4.3.4 SIGKILL mid-syncHandler, twice, with one flag changed.
+
+The table of kill points (:mod:`grader.conformance.parts.killpoints`) for the
+same operator in two modes: as it is, and with ``--resume``, where it goes on
+after the last event it saw instead of listing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from grader.conformance import lab
+from grader.conformance.parts.killpoints import kill_table
+from grader.conformance.picture import kill_picture
+from grader.evidence import answers as written
+from grader.evidence import citations
+from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.labs import check
+from grader.verdict import Fail
+
+PREDICTIONS, REQUEUE, WHY = "Predictions", "The line that puts the key back", "Why nothing is lost"
+#: Seconds after a restart: what edge mode has lost, no waiting brings back.
+EDGE_RECOVERY = 3.0
+#: What a line that puts a key back says, in anybody's words.
+PUTS_BACK = re.compile(r"add_?rate_?limited|add_?after|re_?queue|put_?back|enqueue|\.add\(", re.I)
+
+SAFE = Rubric(
+    (
+        Concept(
+            "what a new process does first: it lists, and so finds the work",
+            ("list", "lists", "listed", "listing", "relist*", "reads everything", "every object"),
+            diagnosis="list-at-start-missing",
+        ),
+        Concept(
+            "what it compares: what is wanted with what is there, not what happened",
+            (
+                "desired",
+                "wanted",
+                "wants",
+                "spec",
+                "current state",
+                "actual state",
+                "what exists",
+                "what is there",
+                "compare*",
+                "state … not … event*",
+            ),
+            diagnosis="state-compared-missing",
+        ),
+        Concept(
+            "why a step that was done already does no harm: it is repeated, and changes nothing",
+            (
+                "idempotent*",
+                "already exist*",
+                "AlreadyExists",
+                "again … harm*",
+                "twice",
+                "repeat*",
+                "done already",
+                "already done",
+                "same name*",
+            ),
+            diagnosis="repetition-missing",
+        ),
+    ),
+    (
+        WrongClaim(
+            "the events are delivered again",
+            ("events … delivered again", "events … replayed", "resends … events", "missed events …"
+             " delivered"),
+            "No event of what happened before the restart comes again; the list takes their place.",
+        ),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(submission):
+    return written.parse(submission.text("answers.md"))
+
+
+@pytest.fixture(scope="module")
+def bench(submission, run, cluster, api, grading):
+    with lab.bench(submission, run, cluster, api, grading) as made:
+        yield made.for_lab("killpoints")
+
+
+@pytest.fixture(scope="module")
+def level(bench):
+    return kill_table(bench, of_a_kind=1)
+
+
+@pytest.fixture(scope="module")
+def edge(bench, grading):
+    # In the sandbox only /tmp can be written, and it goes with the process.
+    folder = "/tmp/resume" if grading.isolation == "bwrap" else str(grading.run_dir / "resume")
+    return kill_table(
+        bench,
+        ("create",),
+        ("--resume", folder),
+        recovery=EDGE_RECOVERY,
+        of_a_kind=1,
+        most_lost=100,
+    )
+
+
+@check(
+    "4.3.4/predictions",
+    title="The number of kill points that lose work is predicted for both modes",
+    points=1,
+    evidence="written",
+)
+def check_predictions(answers):
+    for mode in ("level", "edge"):
+        answers.require_prediction(mode, number=True)
+
+
+@check(
+    "4.3.4/level",
+    title="Killed before and after each write, and started again, it loses nothing",
+    points=4,
+    evidence="live",
+)
+def check_level(level):
+    lost = [outcome for outcome in level if outcome.converged is False]
+    if lost:
+        first = lost[0]
+        assert first.message is not None
+        raise Fail(
+            f"Killed {first.point.shown}, and started again, the operator ends where it would "
+            "have ended without the kill.",
+            f"It did not, at {len(lost)} of the {len(level)} kill points tried. "
+            f"{first.message.seen}",
+            why=first.message.why,
+            next="A restart has only the list to go by. Does every object in it reach the queue?",
+            diagnosis="lost-work-after-kill",
+            evidence=[*(f"lost: {o.point.shown}" for o in lost), *first.message.evidence],
+        )
+
+
+@check(
+    "4.3.4/edge",
+    title="With --resume the same operator works, and loses work at least at one kill point",
+    points=3,
+    evidence="live",
+)
+def check_edge(level, edge, answers, observe):
+    lost = {
+        "level": sum(outcome.converged is False for outcome in level),
+        "edge": sum(outcome.converged is False for outcome in edge),
+    }
+    observe(
+        "killed before and after every write",
+        kill_picture(
+            "Killed before and after every write, and started again",
+            {
+                "level: lists at start": [outcome.to_json() for outcome in level],
+                "edge: resumes": [outcome.to_json() for outcome in edge],
+            },
+        ),
+    )
+    for mode, count in lost.items():
+        predicted = answers.prediction(mode)
+        shown = predicted.value if predicted else None
+        observe(f"kill points that lose work, {mode}", {"predicted": shown, "measured": count})
+    if lost["edge"]:
+        return
+    raise Fail(
+        "In edge mode, work is lost at one kill point at least.",
+        f"At each of {len(edge)} kill points it was done after the restart.",
+        why="A process that still finds the work has looked at the world, whatever it calls "
+        "itself: then there is nothing to compare level mode with.",
+        next="With --resume, the list must say nothing, and the watch begin after the last event "
+        "that the killed process was given. Is that version stored before the event is handed on?",
+        diagnosis="edge-loses-nothing",
+    )
+
+
+@check(
+    "4.3.4/requeue-line",
+    title="The line of your own operator that puts the key of a failed reconcile back is cited",
+    points=2,
+    evidence="claim",
+)
+def check_requeue_line(answers, submission):
+    section = answers.require_section(REQUEUE)
+    why = "It is the line that the gate to the next phase asks for, in your own code."
+    (cited, *_) = citations.required(section.text, f"answers.md, «{REQUEUE}»")
+    finding = citations.check(cited, handed_in=submission.path)
+    expected = "The citation is of the line that puts a key back after a reconcile failed."
+    if not cited.is_own:
+        raise Fail(
+            expected,
+            f"It cites {cited.module}, which you did not write.",
+            why=why,
+            next="`./phase4 cite 4.3.4/PATH:LINE` prints a line of yours ready to paste.",
+            diagnosis="not-your-own-line",
+        )
+    finding.require_exact(expected, why=why)
+    if not PUTS_BACK.search(cited.quote or ""):
+        raise Fail(
+            expected,
+            f"The line is `{(cited.quote or '').strip()}`.",
+            why=why,
+            next="Follow an error that reconcile returns: where does the worker give the key to "
+            "the queue again, and with what delay?",
+            diagnosis="not-the-requeue-line",
+        )
+
+
+@check(
+    "4.3.4/why",
+    title="A few sentences say why level mode loses nothing: the list, the comparison, repetition",
+    points=2,
+    evidence="written",
+)
+def check_why(answers):
+    SAFE.require(
+        answers.require_section(WHY),
+        expected="Two or three sentences say why a kill at any write loses nothing in level mode.",
+        why="The gate to the next phase has this question, and asks for an answer of your own.",
+        next="Go through one kill: what does the new process know, how does it find out what is "
+        "missing, and what happens at the step that had been done already?",
+    )
