@@ -50,6 +50,8 @@ class _Drive:
     def __init__(self, api, namespace: str, running, rng) -> None:
         self.api, self.namespace, self.running, self.rng = api, namespace, running, rng
         self.patience = PATIENCE
+        self._parsed: list[StageLine] = []
+        self._read = 0
 
     def name(self) -> str:
         return "foo-" + "".join(self.rng.choices("abcdefghijkmnpqrstuvwxyz23456789", k=6))
@@ -105,7 +107,10 @@ class _Drive:
         return True
 
     def lines(self) -> list[StageLine]:
-        return stage_lines.parse(self.running.stdout_lines, self.namespace)
+        new = self.running.stdout_lines[self._read :]
+        self._parsed += stage_lines.parse(new, self.namespace, self._read + 1)
+        self._read += len(new)
+        return self._parsed
 
     def at(self, stage: str, name: str, version: int) -> Callable[[], bool]:
         """Whether a stage has printed that version of a Foo, or a newer one."""

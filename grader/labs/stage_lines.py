@@ -55,15 +55,17 @@ class Heard:
         return self.type == "DELETED"
 
 
-def parse(lines: Sequence[str], namespace: str) -> list[StageLine]:
+def parse(lines: Sequence[str], namespace: str, first: int = 1) -> list[StageLine]:
     """The stage lines about Foos of the namespace. Fail for a stage line that cannot be read.
+
+    ``first`` is the number of the first of ``lines``.
 
     Text that is no JSON object, and objects without a ``stage``, are passed
     over: they are the program's own business. So are lines that name another
     ``kind`` than Foo.
     """
     found = []
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(lines, first):
         try:
             data = json.loads(text)
         except ValueError:
