@@ -79,16 +79,17 @@ def register_dev(app: typer.Typer) -> None:
                 if check:
                     why = indexing.outdated(source)
                     typer.echo(f"{name}: {why or 'up to date'}")
-                    worst = max(worst, exit_codes.FAIL if why else exit_codes.OK)
+                    worst = exit_codes.FAIL if why else worst
                 else:
                     changed = indexing.refresh(source)
                     typer.echo(f"{name}: {'written' if changed else 'up to date'}")
             except sources.SourceError as error:
                 typer.echo(f"{name}: cannot be looked at. {error}", err=True)
-                worst = max(worst, exit_codes.ENVIRONMENT)
+                # An index that is wrong is told before one that could not be looked at.
+                worst = worst or exit_codes.ENVIRONMENT
         for stray in sorted(p for p in pinned.FOLDER.glob("*.json") if p.name not in wanted):
             typer.echo(f"{stray.name}: sources.toml names no such source", err=True)
-            worst = max(worst, exit_codes.FAIL)
+            worst = exit_codes.FAIL
         pinned.load.cache_clear()
         raise typer.Exit(worst)
 
