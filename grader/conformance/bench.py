@@ -82,8 +82,9 @@ class Bench:
         self.measured: dict[str, Any] = {}
         self.rng = random.Random(seed)
         self.log_path = run_dir / "gate.log"
-        #: Whether this view may start processes of its own.
+        #: Whether this view may start processes of its own, and those it did start.
         self._alone = False
+        self._own: list[RunningProgram] = []
         self._shared = _Shared(runner or Runner(cluster, run_dir, seed=seed).__enter__())
         self._owns_runner = runner is None
         self._namespaces: list[str] = []
@@ -102,6 +103,7 @@ class Bench:
         view.measured = {}
         view.rng = random.Random(f"{self.seed}/{name}")
         view._alone = alone
+        view._own = []
         return view
 
     def log(self, text: str) -> None:
@@ -113,9 +115,8 @@ class Bench:
         if self._owns_runner:
             self._shared.runner.close()
         else:
-            for program in self.programs():
-                if program.starts and program.exited is None:
-                    program.kill()
+            self.end_own()
+            self.stop_shared()
         self.history.close()
         for name in self._namespaces:
             self.let_go(name)
@@ -144,7 +145,16 @@ class Bench:
         """An operator process of the scenario's own, on a wire with ``rules``."""
         assert self._alone, "only a scenario that is alone starts operators"
         client = client or f"operator-{next(self._shared.numbers)}"
-        return self._start(client, *flags, rules=rules, **keywords)
+        started = self._start(client, *flags, rules=rules, **keywords)
+        self._own.append(started)
+        return started
+
+    def end_own(self) -> None:
+        """End what this view started and did not end itself: the next scenario is alone again."""
+        for program in self._own:
+            if program.exited is None:
+                program.kill()
+            program.wire.close()
 
     def _start(self, client: str, *flags: str, rules: Sequence[str] = (), **keywords: Any):
         subject, shared = self.subject, self._shared
@@ -365,8 +375,10 @@ class Bench:
         return True
 
     def programs(self) -> list[RunningProgram]:
-        """Every process started so far."""
-        return list(self._shared.runner.programs)
+        """The processes that this view is about: its own, or the shared one."""
+        if self._alone:
+            return list(self._own)
+        return [self._shared.operator] if self._shared.operator is not None else []
 
 
 class _Shared:

@@ -103,4 +103,6 @@ def judge(one: Scenario, bench: Bench) -> Result:
             f"It failed itself: {type(error).__name__}: {error}",
             next=f"This is not the operator's fault. The details are in {view.log_path}.",
         )
+    finally:
+        view.end_own()
     return Result(one.id, one.title, verdict, message, time.monotonic() - began, view.measured)

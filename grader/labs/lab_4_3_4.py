@@ -84,7 +84,9 @@ def answers(submission):
 @pytest.fixture(scope="module")
 def bench(submission, run, cluster, api, grading):
     with lab.bench(submission, run, cluster, api, grading) as made:
-        yield made.for_lab("killpoints")
+        view = made.for_lab("killpoints")
+        yield view
+        view.end_own()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grader.conformance import contract, invariants
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
-from grader.verdict import Fail
+from grader.verdict import Fail, NotGraded
 
 if TYPE_CHECKING:
     from grader.runner import RunningProgram
@@ -168,6 +168,49 @@ def _no_backoff(attempts: list, most: int, window: float) -> Fail:
         diagnosis="no-backoff",
         evidence=[describe(e) for e in attempts[-6:]],
     )
+
+
+@scenario(
+    "faults/edited-while-failing",
+    "What is tried again is what is wanted now, not what was wanted at the first try",
+    alone=True,
+)
+def edited_while_failing(bench: Bench) -> None:
+    bench.stop_shared()
+    running = bench.start()
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=1)
+    bench.settled(app, "creating a WebApp")
+    rule = running.wire.rules.add(f"answer 500 create,patch pods ns={namespace} times=always")
+    bench.change(app, replicas=4)
+    if not bench.fires(running, rule, 10.0):
+        rule.remove()
+        raise NotGraded(
+            "Scaling up makes Pods, so that a failure can be put in the way.",
+            "No Pod was made.",
+            diagnosis="never-acted",
+        )
+    app = bench.change(app, replicas=2)
+    # Long enough for the news to arrive, and for some tries in vain.
+    bench.ended_within(running, 1.5)
+    rule.remove()
+    bench.settled(
+        app,
+        "scaling to 4, failing, and changing one's mind to 2",
+        timeout=RECOVERY,
+        diagnosis="retried-old-payload",
+    )
+    made = {state.uid for state in bench.history.pods_of(app["metadata"]["uid"])}
+    if len(made) > 2:
+        raise Fail(
+            "Once the spec says 2 replicas, the retry of a create makes 2 Pods in all.",
+            f"{len(made)} were made: the work of the spec that was withdrawn was done first.",
+            why="A retry that carries the old object does what nobody wants any more, possibly "
+            "long after a newer one was handled.",
+            next="Put the key back, not the object; on the next try, read what is wanted now.",
+            diagnosis="retried-old-payload",
+        )
+    running.kill()
 
 
 @scenario(

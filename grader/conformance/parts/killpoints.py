@@ -141,6 +141,7 @@ def kill_table(
     ``most_lost`` losses the rest is not tried: the point is made.
     """
     bench.stop_shared()
+    bench.end_own()
     running = bench.start(*flags)
     points = []
     for step in steps:

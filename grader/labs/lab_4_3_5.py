@@ -1,0 +1,72 @@
+"""4.3.5 The error you returned, and the retry that never came.
+
+The faults part of the gate, as far as it is about errors
+(:mod:`grader.conformance.parts.faults`), against the operator handed in.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.conformance import lab
+from grader.labs import check
+
+SCENARIOS = (
+    "functional/create",
+    "faults/errors-on-create",
+    "faults/errors-on-delete",
+    "faults/backoff",
+    "faults/edited-while-failing",
+)
+
+
+@pytest.fixture(scope="module")
+def gate(submission, run, cluster, api, grading, observe):
+    with lab.bench(submission, run, cluster, api, grading) as bench:
+        found = lab.results(bench, SCENARIOS, first="functional/create")
+    for name in ("create", "delete"):
+        table = found[f"faults/errors-on-{name}"].measured.get("converged")
+        observe(f"errors on the writes of a {name}", table or {})
+    observe("tries of a write that goes on failing", found["faults/backoff"].measured)
+    return found
+
+
+@check(
+    "4.3.5/create",
+    title="409, 500, 429, a time-out and a lost answer at any write of a new WebApp are got over, "
+    "and nothing is made twice",
+    points=4,
+    evidence="live",
+)
+def check_create(gate):
+    lab.require(gate, "functional/create", "faults/errors-on-create")
+
+
+@check(
+    "4.3.5/delete",
+    title="The same at any write of its end, and the cleanup is done before the finalizer goes",
+    points=3,
+    evidence="live",
+)
+def check_delete(gate):
+    lab.require(gate, "faults/errors-on-delete")
+
+
+@check(
+    "4.3.5/backoff",
+    title="What goes on failing is tried again with growing pauses",
+    points=2,
+    evidence="live",
+)
+def check_backoff(gate):
+    lab.require(gate, "faults/backoff")
+
+
+@check(
+    "4.3.5/newest",
+    title="A retry does what is wanted now, not what was wanted at the first try",
+    points=3,
+    evidence="live",
+)
+def check_newest(gate):
+    lab.require(gate, "faults/edited-while-failing")
