@@ -18,9 +18,12 @@ CHROMIUM = (
     os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 )
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM and "CI" not in os.environ, reason="no Chromium on this machine"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not CHROMIUM and "CI" not in os.environ, reason="no Chromium on this machine"
+    ),
+]
 
 #: One of each kind of page.
 KINDS = {
