@@ -52,6 +52,7 @@ class DelayingQueue(WorkQueue[K]):
 
         If the key waits already, the sooner of the two times is kept.
         """
+        # phase4:solution 4.2.2
         if delay <= 0:
             self.add(key)
             return
@@ -66,6 +67,9 @@ class DelayingQueue(WorkQueue[K]):
             if self._heap[0][2] == key:
                 # It is the soonest of all: the sleeping thread must look again.
                 self._waiting.notify_all()
+        # phase4:stub
+        # raise NotImplementedError("add_after is not written yet")
+        # phase4:end
 
     def waiting(self) -> int:
         """Keys that wait for their time. For information only."""
@@ -75,6 +79,7 @@ class DelayingQueue(WorkQueue[K]):
     def _add_when_due(self) -> None:
         with self._waiting:
             while not self._stopped:
+                # phase4:solution 4.2.2
                 now = self._clock.now()
                 while self._heap and self._heap[0][0] <= now:
                     due, _order, key = heapq.heappop(self._heap)
@@ -83,6 +88,10 @@ class DelayingQueue(WorkQueue[K]):
                         self.add(key)
                 timeout = self._heap[0][0] - now if self._heap else None
                 self._clock.wait(self._waiting, timeout)
+                # phase4:stub
+                # # Add what is due, then wait for the next; see Clock.wait.
+                # self._clock.wait(self._waiting, None)
+                # phase4:end
 
     def _stop_waiting(self) -> None:
         with self._waiting:
@@ -115,7 +124,11 @@ class RateLimitingQueue(DelayingQueue[K]):
 
     def add_rate_limited(self, key: K) -> None:
         """Add ``key`` after the time its limiter says, and count one more failure."""
+        # phase4:solution 4.2.2
         self.add_after(key, self._limiter.when(key))
+        # phase4:stub
+        # raise NotImplementedError("add_rate_limited is not written yet")
+        # phase4:end
 
     def forget(self, key: K) -> None:
         """Tell the limiter that ``key`` succeeded or was given up. Not ``done``."""

@@ -32,6 +32,7 @@ def dedup_deltas(deltas: list[Delta]) -> None:
 
     The older stays, unless it is a tombstone: that never knows more than the newer.
     """
+    # phase4:solution 4.2.3
     if len(deltas) < 2:
         return
     older, newer = deltas[-2], deltas[-1]
@@ -39,6 +40,9 @@ def dedup_deltas(deltas: list[Delta]) -> None:
         deltas.pop()
         if isinstance(older.object, DeletedFinalStateUnknown):
             deltas[-1] = newer
+    # phase4:stub
+    # raise NotImplementedError("dedup_deltas is not written yet")
+    # phase4:end
 
 
 class DeltaFIFO:
@@ -84,6 +88,7 @@ class DeltaFIFO:
 
         Then a relist has reported it already, and nobody needs to hear it twice.
         """
+        # phase4:solution 4.2.3
         key = self._key_of(obj)
         with self._changed:
             self._mark_populated()
@@ -91,9 +96,13 @@ class DeltaFIFO:
             known = self._known is not None and self._known.get(key) is not None
             if queued or known:
                 self._queue_delta(DeltaType.DELETED, obj)
+        # phase4:stub
+        # raise NotImplementedError("delete is not written yet")
+        # phase4:end
 
     def replace(self, objs: list[Object], resource_version: str = "") -> None:
         """A list: REPLACED for each of its objects, a tombstone for all else that is known."""
+        # phase4:solution 4.2.3
         with self._changed:
             keys = {self._key_of(obj) for obj in objs}
             for obj in objs:
@@ -117,17 +126,24 @@ class DeltaFIFO:
                 self._populated = True
                 self._initial_left = len(keys) + deletions
                 self._check_synced()
+        # phase4:stub
+        # raise NotImplementedError("replace is not written yet")
+        # phase4:end
 
     def resync(self) -> None:
         """SYNC for everything in the cache, except for keys with news in the queue.
 
         Their cached state is older than the queued one: it must not come after it.
         """
+        # phase4:solution 4.2.3
         with self._changed:
             for key in self._known.keys() if self._known is not None else ():
                 obj = self._known.get(key)
                 if obj is not None and key not in self._items:
                     self._queue_delta(DeltaType.SYNC, obj)
+        # phase4:stub
+        # raise NotImplementedError("resync is not written yet")
+        # phase4:end
 
     def bookmark(self, resource_version: str) -> None:
         """Nothing: DeltaFIFO has no place for a bookmark."""
@@ -137,6 +153,7 @@ class DeltaFIFO:
 
         Raises :class:`~.deltas.Closed` once closed and empty.
         """
+        # phase4:solution 4.2.3
         with self._changed:
             while not self._queue:
                 if self._closed:
@@ -149,6 +166,9 @@ class DeltaFIFO:
                 self._check_synced()
             process(deltas, in_initial_list)
             return deltas
+        # phase4:stub
+        # raise NotImplementedError("pop is not written yet")
+        # phase4:end
 
     def has_synced(self) -> bool:
         """Whether every key of the first list was popped.
@@ -178,6 +198,7 @@ class DeltaFIFO:
         return self._key_func(obj)
 
     def _queue_delta(self, type_: DeltaType, obj: Object | DeletedFinalStateUnknown) -> None:
+        # phase4:solution 4.2.3
         key = self._key_of(obj)
         if key not in self._items:
             self._queue.append(key)
@@ -185,6 +206,9 @@ class DeltaFIFO:
         self._items[key].append(Delta(type_, obj))
         dedup_deltas(self._items[key])
         self._changed.notify_all()
+        # phase4:stub
+        # raise NotImplementedError("_queue_delta is not written yet")
+        # phase4:end
 
     def _mark_populated(self) -> None:
         self._populated = True

@@ -46,15 +46,23 @@ class ItemExponentialFailureRateLimiter(Generic[K]):
         self._maximum = maximum
 
     def when(self, key: K) -> float:
+        # phase4:solution 4.2.2
         with self._lock:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
         # 2.0**1024 overflows a float; any cap is long reached by then.
         return min(self._base * 2.0 ** min(failures, 1000), self._maximum)
+        # phase4:stub
+        # raise NotImplementedError("when is not written yet")
+        # phase4:end
 
     def forget(self, key: K) -> None:
+        # phase4:solution 4.2.2
         with self._lock:
             self._failures.pop(key, None)
+        # phase4:stub
+        # raise NotImplementedError("forget is not written yet")
+        # phase4:end
 
     def num_requeues(self, key: K) -> int:
         with self._lock:
@@ -78,12 +86,16 @@ class BucketRateLimiter(Generic[K]):
         self._filled_at = self._clock.now()
 
     def when(self, key: K) -> float:
+        # phase4:solution 4.2.2
         with self._lock:
             now = self._clock.now()
             self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
             self._filled_at = now
             self._tokens -= 1
             return max(0.0, -self._tokens / self._qps)
+        # phase4:stub
+        # raise NotImplementedError("when is not written yet")
+        # phase4:end
 
     def forget(self, key: K) -> None:
         pass
@@ -99,8 +111,12 @@ class MaxOfRateLimiter(Generic[K]):
         self._limiters = limiters
 
     def when(self, key: K) -> float:
+        # phase4:solution 4.2.2
         # Every one is asked: each counts for itself.
         return max((limiter.when(key) for limiter in self._limiters), default=0.0)
+        # phase4:stub
+        # raise NotImplementedError("when is not written yet")
+        # phase4:end
 
     def forget(self, key: K) -> None:
         for limiter in self._limiters:

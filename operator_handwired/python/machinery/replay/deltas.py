@@ -7,6 +7,7 @@ has none).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,23 @@ def replay_deltas(trace: Trace, queue: Any, known: Store) -> Iterator[Any]:
         nonlocal closed
         closed = True
         queue.close()
+
+    def pop_while_adding(obj: dict) -> Any:
+        """Pop; while that is processed, another thread adds: is it let in before the end?"""
+        if len(queue) == 0:
+            return "blocked"
+        thread = threading.Thread(target=queue.add, args=(obj,), daemon=True)
+        let_in = False
+
+        def process(deltas: list[Delta], in_initial_list: bool) -> None:
+            nonlocal let_in
+            thread.start()
+            thread.join(0.1)
+            let_in = not thread.is_alive()
+
+        queue.pop(process)
+        thread.join(5)
+        return {"let_in": let_in}
 
     def pop() -> Any:
         outcome: Any = "closed"
@@ -75,6 +93,8 @@ def replay_deltas(trace: Trace, queue: Any, known: Store) -> Iterator[Any]:
             "has_synced": queue.has_synced,
             "close": close,
             "pop": pop,
+            "pop_while_adding": pop_while_adding,
+            "len": lambda: len(queue),
         },
         trace,
     )
