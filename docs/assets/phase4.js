@@ -176,10 +176,10 @@
     place.dataset.open = "yes";
     place.replaceChildren();
     if (got.notes) {
-      for (const part of got.notes.split(/\n\s*\n/)) {
-        const item = part.match(/^[-*] /);
-        place.append(item ? el("ul", {}, ...part.split(/\n(?=[-*] )/).map((line) => el("li", {}, prose(line.replace(/^[-*] /, "").replace(/\n\s*/g, " "))))) : el("p", {}, prose(part.replace(/^#+ /, "").replace(/\n/g, " "))));
-      }
+      // The course's own words, made into HTML by the server; nobody else's.
+      const notes = el("div", {});
+      notes.innerHTML = got.notes;
+      place.append(notes);
     }
     for (const file of got.files) {
       place.append(el("details", {}, el("summary", {}, file.name), el("pre", {}, el("code", { tabindex: "0" }, file.text))));
