@@ -8,13 +8,12 @@ scenario that must see it, ``diagnosis`` what it must be called.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader import mistakes
+from grader import cut, mistakes
 from grader.conformance.bench import Subject
 from grader.conformance.gate import Report, conform
 from grader.course import ROOT
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from grader.mistakes import Mistake
 
 LAB = "conform"
-OPERATORS = ROOT / "operator_handwired"
-VARIANTS = ROOT / "solutions" / "4.3.2" / "variants"
-_NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc")
+#: Its answers are the operators themselves.
+LAB_OF_OPERATORS = "4.3.2"
 
 
 @dataclass(frozen=True)
@@ -50,22 +48,16 @@ class Row:
 
 
 def operator(
-    track: str, folder: Path, mistake: Mistake | None = None, overlay: str = ""
+    track: str, folder: Path, mistake: Mistake | None = None, variant: str = ""
 ) -> Subject:
     """The course's operator of a track, with a mistake in it where one is given.
 
-    ``overlay`` names a variant of lab 4.3.2's answer whose files are laid over it.
-
-    Copied into ``folder``, which must be empty; the Go one is built there.
+    Laid out in ``folder``, which must be empty, as lab 4.3.2 has it handed in
+    (``variant``: another right answer of that lab); the Go one is built there.
     Raises CalledProcessError where it does not build, MistakeError where the
     mistake no longer fits.
     """
-    source = folder / track
-    shutil.copytree(OPERATORS / track, source, ignore=_NOT_COPIED)
-    if overlay:
-        # In a lab's folder the Go operator, a module of its own, is one folder further down.
-        files = VARIANTS / overlay / ("operator" if track == "go" else "")
-        shutil.copytree(files, source, dirs_exist_ok=True, ignore=_NOT_COPIED)
+    source = laid_out(track, folder, variant)
     if mistake is not None:
         mistake.apply(source)
     if track == "python":
@@ -80,6 +72,13 @@ def operator(
         text=True,
     )
     return Subject((str(binary),), folder)
+
+
+def laid_out(track: str, folder: Path, variant: str = "") -> Path:
+    """The operator's source, without the marks of what the exercises leave out."""
+    handed_in = cut.handed_in(LAB_OF_OPERATORS, track, folder, variant=variant)
+    # The Go operator is a module of its own, one folder further down.
+    return handed_in / "operator" if track == "go" else handed_in
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def right_subject(one: Right, folder: Path) -> Subject:
     """The operator, laid out (and built) in ``folder``."""
     if one.outside is not None:
         return Subject(("python3", "operator.py", *one.flags), one.outside, dict(one.env))
-    subject = operator(one.track, folder, overlay=one.variant)
+    subject = operator(one.track, folder, variant=one.variant)
     return Subject((*subject.argv, *one.flags), subject.cwd, dict(one.env))
 
 

@@ -1,0 +1,51 @@
+"""The wrong operators fit the right ones, and name what there is to name."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+import pytest
+
+from grader import cut
+from grader.conformance import measure
+from grader.conformance.gate import select
+from grader.conformance.picture import kill_picture
+from grader.evidence import citations
+
+WRONG = measure.wrong_operators()
+
+
+@pytest.mark.parametrize("mistake", WRONG, ids=lambda m: m.name)
+def test_each_wrong_operator_is_a_change_of_a_right_one(mistake, tmp_path):
+    source = measure.laid_out(mistake.track, tmp_path)
+    mistake.apply(source)
+    assert select([mistake.fails.partition("/")[2]]), mistake.fails
+    for path in source.rglob("*.py"):
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")
+
+
+def test_there_are_enough_of_both_languages():
+    tracks = Counter(mistake.track for mistake in WRONG)
+    assert len(WRONG) >= 25
+    assert min(tracks["python"], tracks["go"]) >= 10
+
+
+def test_a_name_that_is_no_part_of_the_gate_is_refused():
+    with pytest.raises(ValueError, match="no part and no scenario"):
+        select(["functional/no-such"])
+
+
+@pytest.mark.parametrize("track", ["python", "go"])
+def test_the_line_that_the_reference_cites_is_there(track, tmp_path):
+    folder = cut.handed_in("4.3.4", track, tmp_path)
+    (cited,) = citations.find((folder / "answers.md").read_text(encoding="utf-8"))
+    assert citations.check(cited, handed_in=folder).exact
+
+
+def test_the_picture_of_kill_points_says_in_words_what_it_shows():
+    point = {"step": "create", "shown": "before POST a Pod", "side": "before", "converged": False}
+    right = {**point, "shown": "after POST a Pod", "side": "after", "converged": True}
+    drawn = kill_picture("Killed <here>", {"edge": [point, right], "level": [right]})
+    ET.fromstring(drawn["svg"])
+    assert "edge, create: before POST a Pod" in drawn["alt"]
