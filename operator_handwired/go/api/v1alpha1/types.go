@@ -13,6 +13,8 @@ const (
 	ConditionReady = "Ready"
 )
 
+// phase4:solution 4.3.1
+
 // WebApp is a number of equal Pods and one DNS record that names them.
 //
 // +genclient
@@ -73,6 +75,29 @@ type WebAppStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// phase4:stub
+// // WebApp is a number of equal Pods and one DNS record that names them.
+// //
+// // Its short name is wa, it has a status subresource, and kubectl shows columns for
+// // host, wanted and ready replicas: markers say so to controller-gen.
+// //
+// // +genclient
+// // +kubebuilder:object:root=true
+// type WebApp struct {
+// 	metav1.TypeMeta   `json:",inline"`
+// 	metav1.ObjectMeta `json:"metadata,omitempty"`
+//
+// 	Spec   WebAppSpec   `json:"spec"`
+// 	Status WebAppStatus `json:"status,omitempty"`
+// }
+//
+// // WebAppSpec is what the user wants: image, replicas, host.
+// type WebAppSpec struct{}
+//
+// // WebAppStatus is what the operator saw: observedGeneration, replicas, readyReplicas, conditions.
+// type WebAppStatus struct{}
+// phase4:end
 
 // WebAppList is what a LIST returns.
 //
