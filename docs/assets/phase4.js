@@ -101,6 +101,10 @@
     if (report) {
       marks(report);
       for (const group of byMessage(report.checks)) messages.append(message(group));
+      if (report.run_dir && report.backend) {
+        const run = report.run_dir.split("/").pop();
+        messages.append(el("p", {}, "What was said on the wire, drawn: ", el("code", {}, "phase4 timeline " + run + " --html run.html")));
+      }
       const seen = observations(report);
       if (seen) messages.append(seen);
     }

@@ -173,8 +173,14 @@
   function follow(index) {
     followed = index;
     pick.value = String(index);
-    const wrong = index < 0 ? [] : Object.entries(data.beliefs[index]).flatMap(([client, spans]) => spans.map((span) => said(client, ...span)));
-    if (wrong.length) detail.replaceChildren(make("p", {}, "Followed: " + data.objects[index]), ...wrong.slice(0, 12).map((line) => make("p", {}, line + ".")));
+    const wrong = index < 0 ? [] : Object.entries(data.beliefs[index]).flatMap(([client, spans]) => spans.map((span) => [client, ...span]));
+    // The longest first; a few milliseconds are how long news travels.
+    wrong.sort((one, other) => (other[2] - other[1]) - (one[2] - one[1]));
+    const shown = wrong.filter((one, place) => place < 1 || (place < 8 && one[2] - one[1] > 0.05));
+    if (shown.length) {
+      detail.replaceChildren(make("p", {}, "Followed: " + data.objects[index]), ...shown.map((one) => make("p", {}, said(...one) + ".")));
+      if (wrong.length > shown.length) detail.append(make("p", { class: "mute" }, "And " + (wrong.length - shown.length) + " times for less."));
+    }
     render();
   }
 
