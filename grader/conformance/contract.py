@@ -59,7 +59,7 @@ def images(pod: dict) -> list[str]:
 
 def condition(obj: dict, type: str) -> dict:
     """The condition of that type, or an empty dict."""
-    for entry in obj.get("status", {}).get("conditions", ()):
+    for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == type:
             return entry
     return {}

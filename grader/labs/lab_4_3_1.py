@@ -447,7 +447,7 @@ def check_client(submission, run, api, namespace):
         except ValueError:
             continue
     told = [one.get("stage") for one in stages if isinstance(one, dict)]
-    writes = running.timeline.writes(resource="webapps", namespace=namespace)
+    writes = running.timeline.writes(resource=["webapps", "webapps/status"], namespace=namespace)
     shown = [describe(exchange) for exchange in writes]
     if told != ["created", "ready", "gone"]:
         raise Fail(
