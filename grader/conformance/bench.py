@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: Seconds. Long enough for a slow operator that lists everything once a second;
 #: only a wrong one waits it out.
 SETTLE = 15.0
+#: Seconds until an operator must have asked for WebApps; an interpreter on a busy machine takes some.
+STARTING = 30.0
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class Bench:
         with self._shared.lock:
             if self._shared.operator is None:
                 self._shared.operator = self._start("operator")
+                self._wait_started(self._shared.operator)
             elif self._shared.operator.exited is not None:
                 self._shared.operator.start()
 
@@ -147,7 +150,14 @@ class Bench:
         client = client or f"operator-{next(self._shared.numbers)}"
         started = self._start(client, *flags, rules=rules, **keywords)
         self._own.append(started)
+        # With rules or an election it may have its reasons to ask for nothing.
+        if not rules and "--leader-elect" not in flags:
+            self._wait_started(started)
         return started
+
+    def _wait_started(self, program: RunningProgram) -> None:
+        """Wait until it has asked for WebApps, or ended: how long a start takes is not judged."""
+        self.wait_exchange(program, lambda e: e.resource == "webapps" and e.status == 200, STARTING)
 
     def end_own(self) -> None:
         """End what this view started and did not end itself: the next scenario is alone again."""
