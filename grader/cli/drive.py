@@ -185,10 +185,10 @@ def fault_list(
         print(f"{reply['client']}  {Path(reply['record']).parent.parent.name}")
         for armed in reply["rules"]:
             state = "spent" if armed["spent"] else "armed"
-            print(f"  {armed['id']:<4} {state}, acted {armed['fired']} times: {armed['rule']}")
+            print(f"  {armed['id']:<4} {state}, acted {armed['fired']}x: {armed['rule']}")
         for watch in reply["watches"]:
             if watch["queued"]:
-                print(f"  a watch of {watch['resource']} holds back {watch['queued']} events")
+                print(f"  a watch of {watch['resource']} holds back {watch['queued']} event(s)")
 
 
 @fault_app.command("remove")

@@ -46,17 +46,25 @@ class Interrupted(BaseException):
         self.number = number
 
 
+class _Signals:
+    """What the signals that end a command do: raise :class:`Interrupted`, or nothing."""
+
+    def __init__(self) -> None:
+        self.ignored = False
+
+    def arrived(self, number: int, frame: object) -> None:
+        if not self.ignored:
+            raise Interrupted(number)
+
+
 @contextmanager
-def _signals() -> Iterator[None]:
+def _signals() -> Iterator[_Signals]:
     """Have the signals that end a command raise :class:`Interrupted` in the main thread."""
-
-    def arrived(number: int, frame: object) -> None:
-        raise Interrupted(number)
-
+    signals = _Signals()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, arrived) for number in numbers}
+    before = {number: signal.signal(number, signals.arrived) for number in numbers}
     try:
-        yield
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -218,28 +226,30 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
     run_dir = runs.new(f"record-{lab}")
     id = cluster_id(cluster)
     started = time.time()
-    with _signals():
-        with (
-            Wire(cluster, "controller", run_dir) as wire,
-            Wire(cluster, HAND, run_dir) as hand,
-            Driven(wire, argv, run_dir, kind="record", lab=lab, cluster=cluster.name) as program,
-        ):
-            _start(program)
-            session = Session(program, hand)
-            try:
-                session.read()
-            except Interrupted:
-                print(file=sys.stderr)
-            program.on_exit = lambda code: None
-            # What the controller is in the middle of belongs to the recording.
-            _settle(Timeline.of(wire, hand))
+    with (
+        _signals() as when_interrupted,
+        Wire(cluster, "controller", run_dir) as wire,
+        Wire(cluster, HAND, run_dir) as hand,
+        Driven(wire, argv, run_dir, kind="record", lab=lab, cluster=cluster.name) as program,
+    ):
+        _start(program)
+        try:
+            Session(program, hand).read()
+        except Interrupted:
+            print(file=sys.stderr)
+        program.on_exit = lambda code: None
+        when_interrupted.ignored = True
+        say("writing the recording")
+        # What the controller is in the middle of belongs to it.
+        _settle(Timeline.of(wire, hand))
+        program.kill()
         return _keep(cluster, id, lab, argv, folder, run_dir, started)
 
 
 def _settle(timeline: Timeline) -> None:
     try:
-        timeline.quiet_for(0.5, timeout=10)
-    except (TimeoutError, Interrupted):
+        timeline.quiet_for(0.5, timeout=5)
+    except TimeoutError:
         pass  # a controller that never rests is recorded as it is
 
 

@@ -130,7 +130,7 @@ class Engine:
 
     def watch_matches(self, rule: Rule, info: RequestInfo) -> bool:
         """Whether a rule on events has to do with a watch; a watch of all namespaces may be."""
-        if rule.client and rule.client != self.client:
+        if rule.client and rule.client != self.client or info.resource in rule.excepted:
             return False
         if rule.namespace and info.namespace and info.namespace != rule.namespace:
             return False

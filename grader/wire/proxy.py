@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from grader.cluster.credentials import Credentials
 from grader.wire import negotiation, refusals
 from grader.wire.draft import Draft
 from grader.wire.engine import Armed, Engine
@@ -31,6 +33,12 @@ from grader.wire.watching import Watch
 MAX_BODY = 32 * 1024 * 1024
 #: Answers up to this size are handed on in one piece; longer ones as they come.
 WHOLE = 256 * 1024
+
+
+#: Malformed requests are the process's own business; aiohttp would tell our stderr of them.
+_QUIET = logging.getLogger("phase4.wire")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
 
 
 class Cut(Exception):
@@ -54,6 +62,7 @@ class Connections(web.Server):
             proxy.handle,
             request_factory=proxy.make_request,
             access_log=None,
+            logger=_QUIET,
             # As long as it takes: an idle client is not to be surprised by a close.
             keepalive_timeout=3600,
             max_line_size=1 << 16,
@@ -71,14 +80,15 @@ class Proxy:
 
     def __init__(
         self,
-        server: str,
+        upstream: Credentials,
         session: aiohttp.ClientSession,
         upstream_headers: list[tuple[str, str]],
         user: str,
         engine: Engine,
         recorder: Recorder,
     ) -> None:
-        self._server = server
+        self._server = upstream.server
+        self._server_name = upstream.tls_server_name or None
         self._session = session
         self._upstream_headers = upstream_headers
         self._user = user
@@ -324,6 +334,7 @@ class Proxy:
                 headers=headers,
                 data=draft.body or None,
                 allow_redirects=False,
+                server_hostname=self._server_name,
             )
         except aiohttp.ClientConnectorError as e:
             draft.forwarded = False

@@ -47,7 +47,8 @@ delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
 watch that asks for the initial events, since client-go lists that way.
 ``RESOURCES`` is a comma list of plurals, each ``pods``, ``pods/status``,
 ``pods/*`` (with every subresource), ``deployments.apps``, or ``any``.
-``ns=``, ``name=``, ``client=`` narrow it down. ``path=PREFIX`` selects by the
+``ns=``, ``name=``, ``client=`` narrow it down; ``except=leases,events`` leaves
+resources out (with their subresources). ``path=PREFIX`` selects by the
 request's path, and alone reaches what is no resource (discovery, health).
 ``nth=N`` starts with the N-th match after the rule was added, ``times=N`` (or
 ``always``) ends after N. ``chance=0.3`` lets the run's seed decide. ``times`` is
@@ -164,6 +165,8 @@ class Rule:
     namespace: str = ""
     name: str = ""
     client: str = ""
+    #: Resources (plurals) it has nothing to do with.
+    excepted: frozenset[str] = frozenset()
     #: What a request's path begins with; discovery is selected by nothing else.
     path: str = ""
     nth: int = 1
@@ -199,6 +202,8 @@ class Rule:
             if not (info.watch_list and "list" in self.verbs):
                 return False
         if self.resources and not any(r.matches(info) for r in self.resources):
+            return False
+        if info.resource in self.excepted:
             return False
         if self.namespace and info.namespace != self.namespace:
             return False
@@ -404,6 +409,8 @@ def _set_option(given: dict, key: str, value: str, word: str) -> None:
         given["namespace"] = value
     elif key in ("name", "client", "reason", "part", "path"):
         given[key] = value
+    elif key == "except":
+        given["excepted"] = frozenset(r.resource for r in _resources(value))
     elif key == "message":
         given["message"] = value.replace("_", " ")
     elif key == "nth":
@@ -440,6 +447,7 @@ def _format(rule: Rule) -> str:
         "ns": rule.namespace,
         "name": rule.name,
         "client": rule.client,
+        "except": ",".join(sorted(rule.excepted)),
         "path": rule.path,
         "nth": rule.nth if rule.nth > 1 else "",
         "retry-after": "" if rule.retry_after is None else rule.retry_after,

@@ -23,6 +23,7 @@ import asyncio
 import json
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -37,6 +38,7 @@ from grader.cluster import credentials
 from grader.cluster.errors import EnvironmentProblem
 from grader.wire import control
 from grader.wire.engine import Armed, Engine
+from grader.wire.in_use import in_use
 from grader.wire.proxy import Connections, Proxy
 from grader.wire.recorder import Recorder
 from grader.wire.records import is_client_name
@@ -200,7 +202,7 @@ class Wire:
         self.timeline: Any = None
         self._cluster_kubeconfig = Path(getattr(cluster, "kubeconfig", cluster))
         self._initial = parse_rules(rules)
-        self._kill: Callable[[], None] | None = None
+        self._proxy: Proxy | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._socket_folder: Path | None = None
@@ -211,6 +213,12 @@ class Wire:
     def open(self) -> Wire:
         """Listen; when this returns, the first rules are in force and ``url`` is known."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if in_use([self.folder]):
+            raise EnvironmentProblem(
+                f"A wire called {self.client} is in use in {self.folder.parent} already."
+            )
+        # The graders' own work must not keep the wire's thread waiting for long.
+        sys.setswitchinterval(min(sys.getswitchinterval(), 0.001))
         self._recorder = Recorder(self.record, self.client)
         self._engine = Engine(self.client, self._recorder, self.seed)
         self._engine.on_fired = self.rules._fired
@@ -273,7 +281,6 @@ class Wire:
         Called from a thread of the wire's, before the write is forwarded or after
         it was applied, as the rule says.
         """
-        self._kill = kill
         self._on_loop(lambda: setattr(self._proxy, "kill", kill))
 
     def mark(self, what: str, **data: Any) -> None:
@@ -286,7 +293,7 @@ class Wire:
 
         ``strerror`` says it in words. Where there is one, conclude nothing.
         """
-        return self._recorder.failure or self._proxy.broken
+        return self._recorder.failure or (self._proxy.broken if self._proxy else None)
 
     def queued(self, resource: str = "") -> int:
         """Events that open watches (of ``resource``) have received and not delivered."""
@@ -346,8 +353,10 @@ class Wire:
             max_field_size=1 << 16,
             cookie_jar=aiohttp.DummyCookieJar(),
         ) as session:
+            # A write that is sent twice would be on record once: no retries of its own.
+            session._retry_connection = False
             self._proxy = Proxy(
-                upstream.server, session, headers, self.identity.user, self._engine, self._recorder
+                upstream, session, headers, self.identity.user, self._engine, self._recorder
             )
             server = Connections(self._proxy)
             self._proxy.web_server = server

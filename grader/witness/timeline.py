@@ -138,9 +138,11 @@ class Timeline:
                 self._wired[record.audit_id] = record
                 if record.verb == "watch":
                     self._watches[record.client, record.seq] = record
+        added: list[Exchange] = []
         for event in events:
             if audit_log.is_final(event):
                 exchange = audit_log.exchange(event)
+                added.append(exchange)
                 known = self._audited.get(exchange.audit_id)
                 # A watch is logged when it begins and when it ends; the first counts.
                 if known is None or exchange.verb != "watch":
@@ -159,10 +161,8 @@ class Timeline:
         kept.sort(key=lambda r: (begin(r), r.seq))
         self._records = kept
         self._moments = None
-        for record in records:
+        for record in (*records, *added):
             self._remember(record)
-        for exchange in self._audited.values():
-            self._remember(exchange)
 
     def _remember(self, record: Record) -> None:
         """Keep the last state of each object by UID: what a delete's Status speaks of."""

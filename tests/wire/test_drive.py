@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -297,8 +296,8 @@ def test_a_recording_that_is_interrupted_is_written_all_the_same(cli, namespace)
         lambda t: t.reads(verb="watch", resource="foos"), 30, "the controller's watch"
     )
     command.send_signal(signal.SIGINT)
-    # Whoever presses it twice means it no more than once.
-    threading.Timer(0.1, lambda: command.poll() is None and command.send_signal(signal.SIGINT))
+    until(lambda: "writing" in command.stderr.readline(), what="the notice of the writing")
+    command.send_signal(signal.SIGINT)  # whoever presses it twice means it no more than once
     command.communicate(timeout=30)
     assert command.returncode == 0
     assert recording.load(cli.workspace / "4.1.3" / "recording.jsonl").timeline.reads()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture
 def http():
-    return urllib3.PoolManager(retries=False, timeout=10)
+    return urllib3.PoolManager(retries=False, timeout=60)
 
 
 def test_a_request_is_on_record_before_the_process_has_its_answer(wire, http):
@@ -262,6 +262,32 @@ def test_a_wire_whose_process_was_killed_leaves_nothing_in_the_way(cluster, tmp_
         assert http.request("GET", f"{wire.url}/version").status == 200
         assert len(in_use([tmp_path])) == 1
         assert len(Timeline(tmp_path).marks("wire_opened")) == 2
+
+
+def test_two_wires_of_one_name_do_not_share_a_folder(wire, cluster, tmp_path):
+    from grader.cluster.errors import EnvironmentProblem
+
+    with pytest.raises(EnvironmentProblem, match="in use in"):
+        Wire(cluster, wire.client, tmp_path).open()
+    assert control.ask(wire.control_socket, {"op": "list"})["rules"] == []
+
+
+def test_an_api_server_that_is_restarted(wire, cluster, http, namespace, timeline):
+    """The watch breaks, as it would without a wire; new requests find the new server."""
+    watch = http.request(
+        "GET",
+        f"{wire.url}/api/v1/namespaces/{namespace}/configmaps?watch=true",
+        preload_content=False,
+    )
+    target = f"{wire.url}/api/v1/namespaces/{namespace}/configmaps"
+    assert http.request("POST", target, json=configmap("before")).status == 201
+    cluster.restart("kube-apiserver")
+    with pytest.raises((urllib3.exceptions.HTTPError, OSError)):
+        while watch.readline():
+            pass
+        raise OSError("the server said goodbye in order")
+    assert http.request("POST", target, json=configmap("after")).status == 201
+    assert timeline.watch_ends().last.by == "server"
 
 
 def test_a_deep_folder_still_gets_its_sockets(cluster, tmp_path):
