@@ -57,7 +57,12 @@ def _head(lab: course.Lab) -> str:
     if lab.tracks:
         rows.append(("Tracks", " or ".join(track.capitalize() for track in lab.tracks)))
     rows.append(
-        ("Needs", "a running cluster (`phase4 up`)" if lab.needs else "an editor; no cluster")
+        (
+            "Needs",
+            "a cluster; `phase4 check` starts one where none runs"
+            if lab.needs
+            else "an editor; no cluster",
+        )
     )
     if lab.drill:
         rows.append(("Drill", f"[{lab.drill}](../drills/{lab.drill}.md), the same by hand"))
