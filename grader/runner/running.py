@@ -287,8 +287,9 @@ class RunningProgram:
             if left <= 0:
                 raise Fail(
                     f"`{self.shown}` {what} within {timeout:g} s.",
-                    f"It runs, but did not do so. It has printed {len(self.stdout_lines)} lines"
-                    + ("; the last ones are below." if self.stdout_lines else "."),
+                    "It runs, but did not do so. On its standard output it has printed "
+                    + (f"{len(self.stdout_lines)} lines." if self.stdout_lines else "nothing.")
+                    + (" The last of its standard error is below." if self.stderr_tail(1) else ""),
                     next=f"All of its output is in {self.run_dir}."
                     + (_FLUSH if "python" in self.shown else ""),
                     diagnosis="program-hangs",
@@ -356,7 +357,7 @@ class RunningProgram:
             f"It {how} instead."
             + (" The last lines of its standard error are below." if self.stderr_tail(1) else ""),
             next="Start it as it was started here: "
-            f"`phase4 run -- {self.shown}` in {os.path.relpath(self._folder)}.",
+            f"`phase4 run -- {self.shown}` in {os.path.abspath(self._folder)}.",
             diagnosis="program-exited",
             evidence=self._last_output(),
         )

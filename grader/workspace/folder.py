@@ -131,11 +131,15 @@ class Workspace:
         if target.exists() and old != track:
             backup = self._backup_path(lab)
             shutil.copytree(target, backup, symlinks=True)
-            for name, stub in stubs.only_of_track(lab, old).items():
+            left = stubs.only_of_track(lab, old)
+            for name, stub in left.items():
                 if files.same(target / name, stub):
                     (target / name).unlink()
             for name, stub in stubs.only_of_track(lab, track).items():
-                files.write(target / name, stub.read_text(encoding="utf-8"))
+                # A program.toml of the old track would start the wrong program. What is of the
+                # new track alone is work done before the lab left it: that stays.
+                if name in left or not os.path.lexists(target / name):
+                    files.write(target / name, stub.read_text(encoding="utf-8"))
         self.tracks[lab.id] = track
         self.save()
         self.lay(lab)

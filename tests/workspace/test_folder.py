@@ -128,6 +128,19 @@ def test_reset_of_a_lab_without_stubs_is_refused(exercises: Path, tmp_path: Path
     assert kept.exists()
 
 
+def test_a_track_that_is_come_back_to_has_what_was_written(
+    exercises: Path, tmp_path: Path, lab: Lab
+) -> None:
+    made, _ = workspace.init(tmp_path / "w", "go")
+    program = made.folder(lab) / "main.go"
+    program.write_text("mine\n", encoding="utf-8")
+    before = (made.folder(lab) / "program.toml").read_text(encoding="utf-8")
+    made.change_track(lab, "python")
+    made.change_track(lab, "go")
+    assert program.read_text(encoding="utf-8") == "mine\n"
+    assert (made.folder(lab) / "program.toml").read_text(encoding="utf-8") == before
+
+
 def test_another_track_keeps_answers_and_a_backup(
     exercises: Path, tmp_path: Path, lab: Lab
 ) -> None:
