@@ -359,7 +359,7 @@ def burst(bench: Bench) -> None:
     for _ in range(29):
         app = bench.change(app, replicas=bench.rng.randrange(1, 5))
     app = bench.change(app, replicas=3)
-    bench.settled(app, "30 edits of spec.replicas in a row")
+    bench.settled(app, "30 edits of spec.replicas in a row", diagnosis="lost-last-edit")
     bench.measured["writes"] = len(
         [
             e
