@@ -118,7 +118,7 @@ def probe(crd, api, namespace):
 
 
 def _wait_served(probe: Probe) -> None:
-    """Established says that the name is ours; the handler may come a moment later."""
+    """Established says that the name is ours; handler and storage may come a moment later."""
     import time
 
     deadline = time.monotonic() + PATIENCE
@@ -127,7 +127,7 @@ def _wait_served(probe: Probe) -> None:
             probe.api.raw("GET", probe.path())
             return
         except ApiError as error:
-            if error.status not in (404, 503) or time.monotonic() > deadline:
+            if error.status not in (404, 429, 503) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
