@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.wire.engine import Armed, event_matches
-from grader.wire.requests import RequestInfo
+from grader.wire.requests import RequestInfo, parse
 from grader.wire.rules import ALWAYS, ResourceSelector, Rule, RuleError, parse_rule
 
 POD = RequestInfo("create", "", "v1", "pods", "", "a", "")
@@ -161,3 +161,13 @@ def test_which_events_a_rule_acts_on():
     assert not event_matches(hide, "DELETED", "b", "x")
     assert not event_matches(parse_rule("hide watch configmaps"), "BOOKMARK", "", "")
     assert event_matches(parse_rule("freeze watch configmaps"), "BOOKMARK", "", "")
+
+
+def test_discovery_is_reached_by_its_path_alone():
+    discovery = parse("GET", "/apis/phase4.example.com/v1alpha1", {})
+    listing = parse("GET", "/apis/phase4.example.com/v1alpha1/webapps", {})
+    rule = parse_rule("answer 404 any path=/apis/phase4.example.com times=always")
+    assert rule.selects(discovery, "op") and rule.selects(listing, "op")
+    assert not rule.selects(POD, "op")
+    assert not parse_rule("delay 1s any").selects(discovery, "op")
+    assert parse_rule(str(rule)) == rule
