@@ -117,7 +117,7 @@ def _namespace(api: Api, operated: bool = True) -> Iterator[str]:
 
 def _end(api: Api, item: dict, operated: bool) -> None:
     meta = item["metadata"]
-    api.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
+    _delete(api, contract.WEBAPPS, meta["name"], meta["namespace"])
     if not operated:
         patch = {"metadata": {"finalizers": None}}
         api.patch(contract.WEBAPPS, meta["name"], patch, meta["namespace"])
@@ -266,8 +266,13 @@ def _cycle(api: Api, namespace: str, number: int) -> None:
         60.0,
         what=f"{name} is Ready",
     )
+    _delete(api, contract.WEBAPPS, name, namespace)
+
+
+def _delete(api: Api, resource: str, name: str, namespace: str) -> None:
+    """Delete what may have gone by itself meanwhile."""
     try:
-        api.delete(contract.WEBAPPS, name, namespace)
+        api.delete(resource, name, namespace)
     except ApiError as error:
         if error.status != 404:
             raise

@@ -132,18 +132,20 @@ def _pods(target: str) -> bool:
 def backoff(bench: Bench) -> None:
     bench.stop_shared()
     running = bench.start()
-    namespace = bench.namespace()
     window = 4.0
+    tried = []
     for target in ("create,patch pods", "update,patch webapps/status"):
+        namespace = bench.namespace()
         rule = running.wire.rules.add(f"answer 500 {target} ns={namespace} times=always")
-        since = time.time()
-        app = bench.create(namespace, replicas=1)
-        bench.ended_within(running, window)
+        tried.append((target, rule, bench.create(namespace, replicas=1)))
+    bench.ended_within(running, window)
+    for _, rule, _ in tried:
         rule.remove()
+    for target, _, app in tried:
         attempts = [
             e
             for e in bench.exchanges(running.client)
-            if e.namespace == namespace and e.t_request >= since and e.status == 500
+            if e.namespace == app["metadata"]["namespace"] and e.status == 500
         ]
         per_write = Counter((e.verb, e.target, e.name) for e in attempts)
         most = max(per_write.values(), default=0)
