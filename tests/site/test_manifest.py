@@ -106,3 +106,12 @@ def test_every_reading_item_asks_something_and_says_what_changed(course: dict) -
         assert item["changed"].endswith("."), item["id"]
         assert "\n" not in item["changed"], f"{item['id']}: one sentence, one line"
         assert "@" in item["source"], f"{item['id']}: the source needs its version"
+
+
+def test_a_built_lab_has_the_evidence_that_its_checks_give(course: dict) -> None:
+    from grader import course as loaded
+
+    for lab in course["lab"]:
+        if lab["built"]:
+            given = {check.evidence for check in loaded.checks(lab["id"])}
+            assert given == set(lab["evidence"]), lab["id"]
