@@ -1,0 +1,233 @@
+"""4.3.3 The gate: four assertions a fake client would pass and a real API server fails you on.
+
+Each of the four programs is run four times: against the fake server and against
+the real one, with a right operator at work and with the planted wrong one that
+it is for. It has to be green, green, green, and red.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from grader import mistakes
+from grader.conformance import contract, measure
+from grader.conformance.gate import prepare
+from grader.labs import check
+from grader.labs.fake import server as fake_server
+from grader.runner import Runner
+from grader.verdict import Fail
+
+NAMES = ("stale", "status", "schema", "visible")
+GREEN, RED = 0, 1
+#: Seconds for one program. A red one may wait for what never comes.
+PATIENCE = 40.0
+#: For the real server: what others did is heard of a little later. A fake has no later.
+LATER = "delay 1s watch pods"
+
+
+@dataclass
+class Outcome:
+    """One run of one program: green, red, or neither (it is broken)."""
+
+    code: int
+    tail: list[str]
+
+    @property
+    def word(self) -> str:
+        return {GREEN: "green", RED: "red"}.get(self.code, f"broken (exit code {self.code})")
+
+
+class Stage:
+    """A server with room for one operator and one program at a time."""
+
+    def __init__(self, runner: Runner, kind: str, folder: Path, submission: Any) -> None:
+        self.runner, self.kind, self.folder, self.submission = runner, kind, folder, submission
+
+    def play(self, operator: str, names: tuple[str, ...], namespaces: Any) -> dict[str, Outcome]:
+        """Run the programs while an operator works: ``right``, or a planted one's name."""
+        planted = {one.name: one for one in mistakes.load("planted")}
+        source = self.folder / f"{self.kind}-{operator}"
+        source.mkdir(parents=True)
+        subject = measure.operator("python", source, planted.get(operator))
+        running = self.runner(
+            subject.argv,
+            f"{self.kind}-{operator}",
+            cwd=subject.cwd,
+            rules=[LATER] if self.kind == "real" else [],
+            args=("--workers", "1"),
+        )
+        running.until(lambda: self._watches(running), 60.0, "watches WebApps")
+        found = {name: self._run(name, namespaces()) for name in names}
+        running.kill()
+        return found
+
+    @staticmethod
+    def _watches(running: Any) -> bool:
+        return bool(running.timeline.exchanges(resource="webapps", status=200))
+
+    def _run(self, name: str, namespace: str) -> Outcome:
+        program = self.submission.program_named(name)
+        running = self.runner(
+            program,
+            f"{self.kind}-{name}-{random.SystemRandom().randrange(16**4):04x}",
+            env={"NAMESPACE": namespace},
+        )
+        ended = running.wait_exit(PATIENCE, "ends with 0 for green or 1 for red")
+        code = ended.code if ended.code is not None else 255
+        return Outcome(code, [*running.stdout_lines[-3:], *running.stderr_tail(5)])
+
+
+@pytest.fixture(scope="module")
+def outcomes(submission, cluster, api, run, new_namespace, grading, observe):
+    """(name, server, operator) → outcome; operator is ``right`` or ``wrong``."""
+    for name in NAMES:
+        submission.program_named(name)
+    prepare(api)
+    folder = grading.run_dir / "stages"
+    folder.mkdir()
+    kubeconfig = folder / "fake.kubeconfig"
+    server = fake_server.start(kubeconfig)
+    obliging = SimpleNamespace(
+        name="fake", backend="fake", kubeconfig=kubeconfig, versions={}, capabilities=frozenset()
+    )
+    found: dict[tuple[str, str, str], Outcome] = {}
+    numbers = iter(range(1000))
+    try:
+        with Runner(
+            obliging,  # type: ignore[arg-type]
+            folder / "fake",
+            seed=grading.seed,
+            isolation=grading.isolation,
+        ) as beside:
+            stages = (
+                Stage(beside, "fake", folder, submission),
+                Stage(run, "real", folder, submission),
+            )
+            for stage in stages:
+                spaces = new_namespace if stage.kind == "real" else lambda: f"fake-{next(numbers)}"
+                for name, one in stage.play("right", NAMES, spaces).items():
+                    found[name, stage.kind, "right"] = one
+                for name in NAMES:
+                    found[name, stage.kind, "wrong"] = stage.play(name, (name,), spaces)[name]
+    finally:
+        server.shutdown()
+    observe(
+        "green and red",
+        {f"{n}: {s} server, {o} operator": one.word for (n, s, o), one in found.items()},
+    )
+    return found
+
+
+def _require(outcomes: dict, name: str, what: str, hint: str) -> None:
+    def fail(seen: str, diagnosis: str, one: Outcome, *, why: str = "", next: str = "") -> Fail:
+        return Fail(
+            f"`{name}` is green three times, and red for {what} on the real server.",
+            seen,
+            why=why,
+            next=next or hint,
+            diagnosis=diagnosis,
+            evidence=one.tail,
+        )
+
+    for server in ("fake", "real"):
+        for operator in ("right", "wrong"):
+            one = outcomes[name, server, operator]
+            if one.code not in (GREEN, RED):
+                raise fail(
+                    f"With the {operator} operator on the {server} server it is {one.word}.",
+                    "assertion-broken",
+                    one,
+                    next="0 is green, 1 is red; anything else is a fault of the program.",
+                )
+    one = outcomes[name, "fake", "wrong"]
+    if outcomes[name, "fake", "right"].code == RED or one.code == RED:
+        raise fail(
+            "It is red against the fake server.",
+            "red-against-the-fake",
+            one,
+            why="The point of the lab is what a fake cannot show: this one shows it.",
+        )
+    one = outcomes[name, "real", "right"]
+    if one.code == RED:
+        raise fail(
+            "It is red for the right operator on the real server.",
+            "red-for-the-right",
+            one,
+            why="A test that is red for what is right is switched off within a week.",
+        )
+    one = outcomes[name, "real", "wrong"]
+    if one.code == GREEN:
+        raise fail(
+            f"It is green for {what} on the real server.",
+            "blind",
+            one,
+            why="It would have let the fault through, as the fake did.",
+        )
+
+
+@check(
+    "4.3.3/stale",
+    title="Red for the operator that writes on a stale version and takes a 409 for done",
+    points=3,
+    evidence="live",
+)
+def check_stale(outcomes):
+    _require(
+        outcomes,
+        "stale",
+        "the operator that writes every status on the version it saw first",
+        "Its first status gets through. Make it write a second one, and look at that.",
+    )
+
+
+@check(
+    "4.3.3/status",
+    title="Red for the operator that writes the status through the main resource",
+    points=3,
+    evidence="live",
+)
+def check_status(outcomes):
+    _require(
+        outcomes,
+        "status",
+        "the operator that writes the status through the main resource",
+        "The server answers 200 and drops it. Read the status, not the answer.",
+    )
+
+
+@check(
+    "4.3.3/schema",
+    title="Red for the operator whose status the schema refuses",
+    points=3,
+    evidence="live",
+)
+def check_schema(outcomes):
+    _require(
+        outcomes,
+        "schema",
+        "the operator whose condition has a status that the schema does not know",
+        f"Is there a condition of type Ready at all? On the fake there is. {contract.KIND}s have a "
+        "schema on the real server alone.",
+    )
+
+
+@check(
+    "4.3.3/visible",
+    title="Red for the operator that makes again what it has not heard of yet",
+    points=3,
+    evidence="live",
+)
+def check_visible(outcomes):
+    _require(
+        outcomes,
+        "visible",
+        "the operator that makes again what its cache has not heard of",
+        "The Pods that were too many are deleted soon. Count every Pod there ever was: watch from "
+        "the beginning, and remember UIDs.",
+    )

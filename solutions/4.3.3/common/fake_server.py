@@ -1,0 +1,1 @@
+../../../grader/labs/fake/server.py
