@@ -132,6 +132,8 @@ class Engine:
         """Whether a rule on events has to do with a watch; a watch of all namespaces may be."""
         if rule.client and rule.client != self.client or info.resource in rule.excepted:
             return False
+        if rule.path and not info.path.startswith(rule.path):
+            return False
         if rule.namespace and info.namespace and info.namespace != rule.namespace:
             return False
         if rule.name and info.name and info.name != rule.name:
