@@ -59,8 +59,40 @@ def lab_report(report: LabReport, title: str) -> RenderableType:
     parts.append(Padding(_checks(report.checks), (0, 0, 0, 2)))
     for results in _by_message(report.checks):
         parts += ["", _finding(results)]
+    if report.observations:
+        parts += ["", Text("What was measured", "bold"), Padding(_measured(report), (0, 0, 0, 2))]
     parts += ["", _summary(report)]
     return Group(*parts)
+
+
+def _measured(report: LabReport) -> Table:
+    """Observations, a prediction beside what came of it; pictures are on the lab's page."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(ratio=2, overflow="fold")
+    for observation in report.observations:
+        value = observation.value
+        if isinstance(value, dict) and "svg" in value:
+            shown = Text(f"{value.get('alt', 'a picture')} (the picture is on the lab's page)")
+        elif isinstance(value, dict) and value.keys() == {"predicted", "measured"}:
+            predicted, measured = value["predicted"], value["measured"]
+            right = predicted == measured
+            shown = Text.assemble(
+                f"predicted {predicted}, measured {measured}", ("" if right else "  ≠", "yellow")
+            )
+        else:
+            shown = Text(_plain(value))
+        table.add_row(Text(observation.name), shown)
+    return table
+
+
+def _plain(value: object) -> str:
+    """A measured value as words: a table as its pairs, a list as its entries."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return str(value)
 
 
 def _checks(results: Sequence[CheckResult]) -> Table:
