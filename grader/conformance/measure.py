@@ -118,7 +118,7 @@ def right_operators(names: Sequence[str] = ()) -> list[Right]:
 def right_subject(one: Right, folder: Path) -> Subject:
     """The operator, laid out (and built) in ``folder``."""
     if one.outside is not None:
-        return Subject(("python3", "operator.py", *one.flags), one.outside, dict(one.env))
+        return Subject(("python3", "relist_loop.py", *one.flags), one.outside, dict(one.env))
     subject = operator(one.track, folder, variant=one.variant)
     return Subject((*subject.argv, *one.flags), subject.cwd, dict(one.env))
 
