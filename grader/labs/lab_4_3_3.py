@@ -84,7 +84,7 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def outcomes(submission, cluster, api, run, new_namespace, grading, observe):
+def outcomes(submission, cluster, api, run, new_namespace, grading, observe, phase4):
     """(name, server, operator) → outcome; operator is ``right`` or ``wrong``."""
     for name in NAMES:
         submission.program_named(name)
@@ -99,12 +99,16 @@ def outcomes(submission, cluster, api, run, new_namespace, grading, observe):
     found: dict[tuple[str, str, str], Outcome] = {}
     numbers = iter(range(1000))
     try:
-        with Runner(
-            obliging,  # type: ignore[arg-type]
-            folder / "fake",
-            seed=grading.seed,
-            isolation=grading.isolation,
-        ) as beside:
+        with (
+            # Every wait has a limit of its own.
+            phase4.untimed("four assertions, two servers, right and wrong operators"),
+            Runner(
+                obliging,  # type: ignore[arg-type]
+                folder / "fake",
+                seed=grading.seed,
+                isolation=grading.isolation,
+            ) as beside,
+        ):
             stages = (
                 Stage(beside, "fake", folder, submission),
                 Stage(run, "real", folder, submission),

@@ -90,22 +90,25 @@ def bench(submission, run, cluster, api, grading):
 
 
 @pytest.fixture(scope="module")
-def level(bench):
-    return kill_table(bench, of_a_kind=1)
+def level(bench, phase4):
+    # Every wait at a kill point has a limit of its own.
+    with phase4.untimed("every kill point, level mode"):
+        return kill_table(bench, of_a_kind=1)
 
 
 @pytest.fixture(scope="module")
-def edge(bench, grading):
+def edge(bench, grading, phase4):
     # In the sandbox only /tmp can be written, and it goes with the process.
     folder = "/tmp/resume" if grading.isolation == "bwrap" else str(grading.run_dir / "resume")
-    return kill_table(
-        bench,
-        ("create",),
-        ("--resume", folder),
-        recovery=EDGE_RECOVERY,
-        of_a_kind=1,
-        most_lost=100,
-    )
+    with phase4.untimed("every kill point, edge mode"):
+        return kill_table(
+            bench,
+            ("create",),
+            ("--resume", folder),
+            recovery=EDGE_RECOVERY,
+            of_a_kind=1,
+            most_lost=100,
+        )
 
 
 @check(

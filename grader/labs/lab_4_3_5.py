@@ -21,8 +21,12 @@ SCENARIOS = (
 
 
 @pytest.fixture(scope="module")
-def gate(submission, run, cluster, api, grading, observe):
-    with lab.bench(submission, run, cluster, api, grading) as bench:
+def gate(submission, run, cluster, api, grading, observe, phase4):
+    # Every wait of the gate has a limit of its own.
+    with (
+        phase4.untimed("errors at every write"),
+        lab.bench(submission, run, cluster, api, grading) as bench,
+    ):
         found = lab.results(bench, SCENARIOS, first="functional/create")
     for name in ("create", "delete"):
         table = found[f"faults/errors-on-{name}"].measured.get("converged")

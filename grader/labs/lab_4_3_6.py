@@ -73,9 +73,13 @@ def applied(manifest, granted, api):
 
 
 @pytest.fixture(scope="module")
-def life(applied, submission, run, cluster, api, grading):
+def life(applied, submission, run, cluster, api, grading, phase4):
     """Everything an operator does, as the ServiceAccount: its exchanges, and what went wrong."""
-    with lab.bench(submission, run, cluster, api, grading) as made:
+    # Every wait in it has a limit of its own.
+    with (
+        phase4.untimed("an operator's whole life"),
+        lab.bench(submission, run, cluster, api, grading) as made,
+    ):
         bench = made.for_lab("life")
         trouble: Fail | None = None
         try:
