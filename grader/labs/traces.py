@@ -52,8 +52,12 @@ def some(all_of_them: Sequence[Recorded], rng: random.Random, room: int) -> list
     return chosen
 
 
-def answered(submission: Any, grading: Any, phase4: Any, traces: Sequence[Trace]) -> list[list]:
+def answered(
+    submission: Any, grading: Any, phase4: Any, traces: Sequence[Trace], *, program: str = ""
+) -> list[list]:
     """Run the submission's program on the traces; the outcomes it printed, trace by trace.
+
+    ``program`` is the name of one of several.
 
     Raises Fail where it ends badly, hangs, or prints something else. The
     outcomes may still be fewer than a trace's calls: see :func:`compare`.
@@ -63,8 +67,9 @@ def answered(submission: Any, grading: Any, phase4: Any, traces: Sequence[Trace]
     text = json.dumps(list(traces))
     assert len(text) <= MOST, f"{len(text)} bytes of traces"
     with offline(
-        submission.program,
+        submission.program_named(program) if program else submission.program,
         grading.run_dir,
+        name=program or "program",
         env={"TRACES": text},
         isolation=grading.isolation,
         marker=f"{MARKER}={grading.marker}",

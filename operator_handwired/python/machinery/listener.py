@@ -114,16 +114,22 @@ class Listener:
 
     def add(self, notification: Notification) -> None:
         with self._changed:
+            # phase4:solution 4.2.6
             if isinstance(notification, Added) and notification.in_initial_list:
                 self._initial_left += 1
+            # phase4:end
             self._pending.append(notification)
             self._changed.notify_all()
 
     def informer_has_synced(self) -> None:
         """All of the initial list was given to :meth:`add`."""
+        # phase4:solution 4.2.6
         with self._changed:
             self._informer_synced = True
             self._check_synced()
+        # phase4:stub
+        # raise NotImplementedError("informer_has_synced is not written yet")
+        # phase4:end
 
     def should_resync(self, now: float) -> bool:
         """Whether this handler's resync is due; if so, the next one is a period later."""
@@ -159,10 +165,12 @@ class Listener:
                 self._tell(notification)
             except Exception as error:  # one handler's error is its own
                 self._on_error(self._handler, notification, error)
+            # phase4:solution 4.2.6
             if isinstance(notification, Added) and notification.in_initial_list:
                 with self._changed:
                     self._initial_left -= 1
                     self._check_synced()
+            # phase4:end
 
     def _tell(self, notification: Notification) -> None:
         match notification:
@@ -174,6 +182,10 @@ class Listener:
                 self._handler.on_delete(obj)
 
     def _check_synced(self) -> None:
+        # phase4:solution 4.2.6
         if self._informer_synced and self._initial_left == 0:
             self._synced.set()
             self._changed.notify_all()
+        # phase4:stub
+        # raise NotImplementedError("_check_synced is not written yet")
+        # phase4:end

@@ -137,7 +137,11 @@ class Reflector:
             except Exception as error:  # a reflector never gives up
                 self._on_error(error)
                 pause = getattr(error, "retry_after", None) or 0.0
+            # phase4:solution 4.2.5
             stop.wait(max(pause, self._backoff.step()), self._clock)
+            # phase4:stub
+            # # And then?
+            # phase4:end
 
     def _log_error(self, error: Exception) -> None:
         level = logging.INFO if _is_expired(error) else logging.WARNING
@@ -179,12 +183,16 @@ class Reflector:
         try:
             page, paged = self._all_pages(stop, options)
         except ApiError as error:
+            # phase4:solution 4.2.5
             if not (error.is_expired or error.is_too_large):
                 raise
             # At once, once: the newest state there is, whatever its version.
             self._last_version_unavailable = True
             newest = replace(options, resource_version=self._relist_version())
             page, paged = self._all_pages(stop, newest)
+            # phase4:stub
+            # raise error  # what if the version asked for is forgotten?
+            # phase4:end
         if options.resource_version == "0" and paged:
             self._lists_are_paged = True
         self._last_version_unavailable = False
@@ -262,6 +270,7 @@ class Reflector:
                 if _is_retriable(error):
                     self._pause(stop, error)
                     continue
+                # phase4:solution 4.2.5
                 if isinstance(error, ApiError) and (error.is_expired or error.is_too_large):
                     self._last_version_unavailable = True
                     if not version:
@@ -269,6 +278,9 @@ class Reflector:
                         # for as long as that goes on.
                         self._pause(stop, error)
                     continue
+                # phase4:stub
+                # # What if the version asked for is forgotten?
+                # phase4:end
                 raise
             if complete:
                 break
@@ -341,8 +353,10 @@ class Reflector:
                 for event in stream:
                     if stop.is_set():
                         raise Stopped
+                    # phase4:solution 4.2.5
                     if event.type == "ERROR":
                         raise ApiError.from_status(event.object)
+                    # phase4:end
                     try:
                         version = resource_version(event.object)
                         ends_initial = self._put(store, event.type, event.object)

@@ -1,0 +1,1 @@
+../../../../operator_handwired/python/machinery/client.py

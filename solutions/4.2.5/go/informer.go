@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+)
+
+// newInformer makes an informer of the objects with a label. client-go's
+// reflector decides when to list and when to watch, and from which version; what
+// it decides has to reach the API server.
+func newInformer(mine dynamic.ResourceInterface, label string) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			// phase4:solution
+			options.LabelSelector = label
+			return mine.List(ctx, options)
+			// phase4:stub
+			// return &unstructured.UnstructuredList{}, nil // not written yet
+			// phase4:end
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			// phase4:solution
+			options.LabelSelector = label
+			return mine.Watch(ctx, options)
+			// phase4:stub
+			// return watch.NewFake(), nil // not written yet
+			// phase4:end
+		},
+	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+}
