@@ -193,10 +193,10 @@ class History:
         with self._changed:
             return self._states[-1].revision if self._states else 0
 
-    def changes(self, namespace: str) -> int:
-        """How many states of a namespace's objects have been seen."""
+    def changes(self, namespace: str | None) -> int:
+        """How many states of a namespace's objects (None: of all) have been seen."""
         with self._changed:
-            return self._changes[namespace]
+            return len(self._states) if namespace is None else self._changes[namespace]
 
     def replay(self) -> Iterator[tuple[State, dict[str, dict[str, dict]]]]:
         """Every state with the live objects (resource → UID → object) right after it."""
