@@ -234,3 +234,9 @@ def test_a_region_of_one_lab_is_given_in_the_others():
     assert render(LENT, PurePath("4.2.2/python/a.py"), "solution") == "answer()\n"
     with pytest.raises(CutError):
         render(LENT.replace("phase4:end", "phase4:end 4.2.1"), PurePath("4.2.1/a.py"), "stub")
+
+
+def test_a_region_of_several_labs_is_cut_in_each_and_given_elsewhere():
+    text = "# phase4:solution 4.3.2,4.3.5\nkept\n# phase4:stub\n# todo\n# phase4:end\n"
+    for lab, seen in (("4.3.2", "todo\n"), ("4.3.5", "todo\n"), ("4.3.4", "kept\n")):
+        assert render(text, PurePath(lab, "python", "a.py"), "stub") == seen
