@@ -29,8 +29,9 @@ type replay struct {
 	// processing are the keys that a worker has, in the order in which they were got.
 	processing []string
 	// drained is whether ShutDownWithDrain has returned; mayEnd whether it is time.
-	drained atomic.Bool
-	mayEnd  bool
+	drained  atomic.Bool
+	mayEnd   bool
+	draining bool
 }
 
 type gotKey struct {
@@ -67,6 +68,10 @@ func run(trace trace) []any {
 		outcomes = append(outcomes, outcome)
 		if len(r.processing) == 0 {
 			r.mayEnd = true
+			if r.draining {
+				// Its moment: it must see it before the next call puts an end to it.
+				r.waitForDrain()
+			}
 		}
 	}
 	return outcomes
@@ -105,7 +110,7 @@ func (r *replay) call(name string, arguments []any) (any, error) {
 		r.mayEnd = true
 		return nil, r.shutDown(false)
 	case "drain":
-		r.mayEnd = false
+		r.mayEnd, r.draining = false, true
 		failed := make(chan error, 1)
 		go func() {
 			if err := r.shutDown(true); err != nil {
@@ -124,23 +129,29 @@ func (r *replay) call(name string, arguments []any) (any, error) {
 		}
 		return nil, nil
 	case "drained":
-		// Whether it ends is known; for how long to wait until it has, is not.
-		patience := 2 * time.Millisecond
-		if r.mayEnd {
-			patience = drainPatience
-		}
-		for until := time.Now().Add(patience); !r.drained.Load() && time.Now().Before(until); {
-			time.Sleep(100 * time.Microsecond)
-		}
-		if r.mayEnd && !r.drained.Load() {
-			// Waited for in vain once: not for so long in the traces to come.
-			drainPatience = 50 * time.Millisecond
-		}
-		return r.drained.Load(), nil
+		return r.waitForDrain(), nil
 	case "workers":
 		return r.workers(int(arguments[0].(float64)), int(arguments[1].(float64)))
 	}
 	return nil, fmt.Errorf("there is no call %q", name)
+}
+
+// waitForDrain is whether the drain has returned, after waiting for it as long as
+// is needed to tell.
+func (r *replay) waitForDrain() bool {
+	// Whether it ends is known; for how long to wait until it has, is not.
+	patience := 2 * time.Millisecond
+	if r.mayEnd {
+		patience = drainPatience
+	}
+	for until := time.Now().Add(patience); !r.drained.Load() && time.Now().Before(until); {
+		time.Sleep(100 * time.Microsecond)
+	}
+	if r.mayEnd && r.draining && !r.drained.Load() {
+		// Waited for in vain once: not for so long in the traces to come.
+		drainPatience = 50 * time.Millisecond
+	}
+	return r.drained.Load()
 }
 
 // workers has goroutines work on keys that are added meanwhile, and says how
