@@ -41,7 +41,9 @@ class QueueReplay:
                 call = getattr(self, f"op_{name}", None) or getattr(self.queue, name)
                 yield call(*arguments)
                 if self.drain is not None and not self.processing:
+                    # Its moment: it must see it before the next call puts an end to it.
                     self.drain_may_end = True
+                    self.op_drained()
         finally:
             self.queue.shut_down()
 
