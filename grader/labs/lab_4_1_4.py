@@ -107,10 +107,11 @@ class _Drive:
         return True
 
     def lines(self) -> list[StageLine]:
+        """The stage lines so far; what is printed later is not in this list."""
         new = self.running.stdout_lines[self._read :]
         self._parsed += stage_lines.parse(new, self.namespace, self._read + 1)
         self._read += len(new)
-        return self._parsed
+        return list(self._parsed)
 
     def at(self, stage: str, name: str, version: int) -> Callable[[], bool]:
         """Whether a stage has printed that version of a Foo, or a newer one."""
