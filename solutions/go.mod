@@ -36,3 +36,6 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
+
+// Overlays on the operator, whose module is another.
+ignore ./4.3.2/variants

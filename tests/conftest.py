@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ else:
 os.environ.setdefault("PHASE4_CLUSTER", "test")
 os.environ.pop("PHASE4_WORKSPACE", None)
 os.environ.pop("NO_COLOR", None)
+
+# Where the tests themselves run in the background, Ctrl-C is ignored, and what they
+# start would inherit that: several of them press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

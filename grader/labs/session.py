@@ -25,6 +25,9 @@ _GRACE = 15.0
 
 def main(argv: list[str]) -> int:
     """Run one request; returns pytest's exit code. The verdicts are in its report."""
+    # Started by a caller that ignores Ctrl-C (nohup, a job in the background), a
+    # process would ignore it as well, and never hear that it is to clean up.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, str(_LABS.parent.parent))
     for name in [name for name in os.environ if name.startswith(("PYTEST_", "PYTHON"))]:
         del os.environ[name]
