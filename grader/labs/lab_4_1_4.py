@@ -218,8 +218,10 @@ def _burst(drive: _Drive, name: str) -> tuple[list[int] | None, int, bool]:
     the number of lines printed when the worker was let go, and whether it came
     to the last version afterwards.
     """
+    # By name: another Foo's last write may still be on its way.
     rule = drive.running.wire.rules.add(
-        f"hold create,update,patch deployments ns={drive.namespace} times=always"
+        f"hold create,update,patch deployments ns={drive.namespace} name={name}-deployment "
+        "times=always"
     )
     try:
         drive.create(name)
