@@ -85,7 +85,9 @@ def _show(answer, lab: course.Lab) -> None:
         out.print()
         out.print(f"── {name}", style="bold")
         if name.endswith(".jsonl"):
-            out.print(f"A recording of {text.count(chr(10))} lines; --to DIR lays it into a folder.")
+            out.print(
+                f"A recording of {text.count(chr(10))} lines; --to DIR lays it into a folder."
+            )
             continue
         out.print(Syntax(text, Syntax.guess_lexer(name, text), theme="ansi_light", word_wrap=True))
 

@@ -48,7 +48,9 @@ def record(name: str, mistake: str) -> str:
         for version, fails in (("1", 6), ("2", 3), ("3", 2)):
             if version != "1":
                 running.wire.rules.add(f"answer 500 patch configmaps times={fails}")
-                api.patch("configmaps", "settings", {"data": {"wanted": version}}, namespace=namespace)
+                api.patch(
+                    "configmaps", "settings", {"data": {"wanted": version}}, namespace=namespace
+                )
             count = sum(n + 1 for v, n in (("1", 6), ("2", 3), ("3", 2)) if v <= version)
             running.until(lambda count=count: len(attempts()) >= count, 60, "tries again")
         found = attempts()

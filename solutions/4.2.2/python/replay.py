@@ -15,7 +15,9 @@ from machinery.replay.queue import replay_queue
 
 def replay_rate_limiting_queue(trace: Trace):
     clock = FakeClock()
-    return replay_queue(trace, RateLimitingQueue(build_limiter(trace["limiter"], clock), clock), clock)
+    return replay_queue(
+        trace, RateLimitingQueue(build_limiter(trace["limiter"], clock), clock), clock
+    )
 
 
 if __name__ == "__main__":

@@ -73,15 +73,29 @@ class FakeClock:
         """Move the time forward, and let every waiting thread act on it."""
         with self._changed:
             self._now += seconds
-            before = dict(self._waits)
-        for _count, _until, condition in before.values():
+            waits = dict(self._waits)
+        before: dict[threading.Thread, int] = {}
+        for thread, (_count, _until, condition) in waits.items():
+            # While its condition is held, a thread is in none of the places between
+            # asking for the time and waiting: what it waits for next, it works out anew.
             with condition:
+                with self._changed:
+                    before[thread] = self._waits[thread][0]
                 condition.notify_all()
         with self._changed:
-            for thread, (count, _until, _condition) in before.items():
+            for thread, count in before.items():
                 while thread.is_alive() and not self._settled(thread, count):
                     # The poll is for a thread that ends without waiting again.
                     self._changed.wait(0.01)
+
+    def wait_for_waiter(self, timeout: float) -> bool:
+        """Wait until some thread waits here, at most ``timeout`` real seconds; whether one does.
+
+        A thread that was only just started is not yet among those that ``step`` minds.
+        (Upstream: k8s.io/utils/clock/testing, ``FakeClock.HasWaiters``.)
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._waits), timeout)
 
     def _settled(self, thread: threading.Thread, count_before: int) -> bool:
         count, until, _condition = self._waits[thread]

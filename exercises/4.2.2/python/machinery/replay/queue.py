@@ -29,6 +29,8 @@ class QueueReplay:
     def __init__(self, queue: Any, clock: Any = None) -> None:
         self.queue = queue
         self.clock = clock
+        if clock is not None:
+            clock.wait_for_waiter(1.0)
         #: In the order in which they were got.
         self.processing: list[str] = []
         self.drain: threading.Thread | None = None
