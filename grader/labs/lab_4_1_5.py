@@ -17,7 +17,7 @@ from grader.course import ROOT
 from grader.evidence import answers as written
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
-from grader.verdict import Fail
+from grader.verdict import Fail, Unknown
 from grader.witness import describe, objects
 
 #: Seconds that the controller has for one step. Right ones take a few hundredths.
@@ -158,7 +158,29 @@ class _Hands:
         self._wait_settled("follows the Foo's new number of replicas, and writes its status")
 
     def _wait_settled(self, what: str) -> None:
-        self.running.until(self.settled, PATIENCE, what)
+        try:
+            self.running.until(self.settled, PATIENCE, what)
+        except Fail:
+            self._require_rolled_out()
+            raise
+
+    def _require_rolled_out(self) -> None:
+        """Unknown where the cluster's own controllers have not done their part.
+
+        Making Pods of a Deployment is theirs: no controller of Foos can be blamed
+        for a rollout that stands still.
+        """
+        deployment = self.api.find("deployments", self.deployment, namespace=self.namespace)
+        if deployment is None or deployment["spec"]["replicas"] != self.replicas:
+            return
+        status = deployment.get("status", {})
+        if status.get("availableReplicas", 0) == self.replicas:
+            return
+        raise Unknown(
+            f"The cluster rolls a Deployment of {self.replicas} out within {PATIENCE:g} s.",
+            f"Its status is {status}: the cluster's own controllers have not caught up.",
+            next="Check again; if it stays like this, `phase4 down` and then `phase4 up`.",
+        )
 
     def edit_deployment(self, patch: dict) -> None:
         self._patch("deployments.apps", self.deployment, patch, type="strategic")
