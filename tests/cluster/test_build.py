@@ -164,7 +164,7 @@ def test_a_go_that_says_nothing(fake_go, monkeypatch):
     [
         ("mkdir /x: no space left on device", "filled the disk: it takes 6 GB"),
         (
-            "go: k8s.io/kubernetes@v1.37.2: Get x: dial tcp: lookup proxy.golang.org: no such host",
+            "go: k8s.io/kubernetes@v1.37.2: Get x: dial tcp: lookup modules.example: no such host",
             "needs Go modules that could not be fetched",
         ),
         ("x.go:3:1: syntax error", "failed: x.go:3:1: syntax error"),
