@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from grader.conformance import contract
 from grader.conformance.contract import is_ready, shortfalls, status_shortfalls
+from grader.wire.records import WRITE_VERBS
 
 if TYPE_CHECKING:
     from grader.conformance.bench import Bench
 
-_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 #: Exchanges shown below a message.
 _SHOWN = 8
 
@@ -41,7 +41,7 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
     meta = app["metadata"]
     owners = _owners(bench, meta["namespace"])
     concerned = [e for e in bench.exchanges() if _concerns(e, meta, owners)]
-    writes = [e for e in concerned if e.verb in _WRITES]
+    writes = [e for e in concerned if e.verb in WRITE_VERBS]
     shown = tuple(describe(e) for e in writes[-_SHOWN:])
 
     for program in bench.programs():

@@ -188,11 +188,6 @@ class History:
             if (controller_of(state.object) or {}).get("uid") == uid
         ]
 
-    def revision(self) -> int:
-        """The newest revision seen; a mark to look at states after."""
-        with self._changed:
-            return self._states[-1].revision if self._states else 0
-
     def changes(self, namespace: str | None) -> int:
         """How many states of a namespace's objects (None: of all) have been seen."""
         with self._changed:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from grader.conformance.bench import Bench
     from grader.conformance.history import State
 
-WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-
 
 def _line(state: State, what: str = "") -> str:
     where = f"{state.resource} {state.namespace}/{state.name}"

@@ -10,6 +10,7 @@ from grader.conformance import contract, invariants
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail, NotGraded
+from grader.wire.records import WRITE_VERBS
 
 if TYPE_CHECKING:
     from grader.runner import RunningProgram
@@ -395,9 +396,7 @@ def no_cache_yet(bench: Bench) -> None:
         writes = [
             e
             for e in bench.exchanges(running.client)
-            if e.verb in invariants.WRITES
-            and e.namespace in (namespace, "dns")
-            and e.t_request >= since
+            if e.verb in WRITE_VERBS and e.namespace in (namespace, "dns") and e.t_request >= since
         ]
         running.kill()
         if writes:

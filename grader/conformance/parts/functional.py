@@ -10,6 +10,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.contract import LABEL
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
+from grader.wire.records import WRITE_VERBS
 
 
 @scenario("functional/create", "A new WebApp gets its Pods, its DNS record and a true status")
@@ -307,7 +308,7 @@ def adoption(bench: Bench) -> None:
     touched = [
         exchange
         for exchange in bench.exchanges()
-        if exchange.verb in invariants.WRITES
+        if exchange.verb in WRITE_VERBS
         and (exchange.namespace, exchange.resource, exchange.name) == (namespace, "pods", "taken")
     ]
     if touched or bench.api.find("pods", "taken", namespace) is None:
@@ -364,7 +365,7 @@ def burst(bench: Bench) -> None:
         [
             e
             for e in bench.exchanges()
-            if e.verb in invariants.WRITES and e.namespace == namespace and e.t_request >= since
+            if e.verb in WRITE_VERBS and e.namespace == namespace and e.t_request >= since
         ]
     )
 
@@ -389,7 +390,5 @@ def fifty(bench: Bench) -> None:
     for app in apps:
         bench.settled(app, "creating 50 WebApps with 3 replicas at once", timeout=30.0)
     bench.measured["seconds"] = round(time.monotonic() - began, 2)
-    bench.measured["writes"] = sum(
-        e.verb in invariants.WRITES for e in bench.exchanges(running.client)
-    )
+    bench.measured["writes"] = sum(e.verb in WRITE_VERBS for e in bench.exchanges(running.client))
     running.kill()

@@ -19,6 +19,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Message, NotGraded
+from grader.wire.records import WRITE_VERBS
 
 Step = Literal["create", "update", "delete"]
 Side = Literal["before", "after"]
@@ -173,7 +174,7 @@ def _enumerate(
     kinds: Counter[tuple[str, str]] = Counter()
     points = []
     for exchange in bench.exchanges(running.client):
-        if exchange.t_request < since or exchange.verb not in invariants.WRITES:
+        if exchange.t_request < since or exchange.verb not in WRITE_VERBS:
             continue
         if exchange.resource in ("leases", "events") or not exchange.applied:
             continue

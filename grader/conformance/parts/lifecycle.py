@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from grader.conformance import contract, invariants
+from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
+from grader.wire.records import WRITE_VERBS
 
 
 @scenario("restart/nothing-to-do", "Started with everything there, it writes nothing", alone=True)
@@ -30,7 +31,7 @@ def nothing_to_do(bench: Bench) -> None:
     writes = [
         e
         for e in bench.exchanges(running.client)
-        if e.verb in invariants.WRITES
+        if e.verb in WRITE_VERBS
         and e.t_request >= since
         and (e.namespace == namespace or e.name in names)
     ]

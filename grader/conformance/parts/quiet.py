@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from grader.conformance import contract, invariants
+from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
+from grader.wire.records import WRITE_VERBS
 
 #: Seconds. Thirty resyncs of a second each, or one of an operator that has no such flag.
 WINDOW = 30.0
@@ -94,7 +95,7 @@ def _writes(bench: Bench, client: str) -> list:
     return [
         e
         for e in bench.exchanges(client)
-        if e.verb in invariants.WRITES and e.resource not in ("leases", "events")
+        if e.verb in WRITE_VERBS and e.resource not in ("leases", "events")
     ]
 
 

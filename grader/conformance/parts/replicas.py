@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 from grader.cluster.api import ApiError
-from grader.conformance import contract, invariants
+from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail
+from grader.wire.records import WRITE_VERBS
 
 #: Seconds: short, so that a failover can be waited for; the ratios are those of the defaults.
 LEASE, DEADLINE, RETRY = 3.0, 2.0, 0.5
@@ -88,7 +89,7 @@ class _Pair:
         return [
             e
             for e in self.bench.exchanges(program.client)
-            if e.verb in invariants.WRITES
+            if e.verb in WRITE_VERBS
             and e.resource not in ("leases", "events")
             and e.applied
             and e.t_request >= since
