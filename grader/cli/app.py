@@ -7,6 +7,7 @@ word stays under 0.3 seconds (``benchmarks/cli_start.py`` measures it).
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
@@ -164,13 +165,27 @@ def report(error: Exception) -> int:
         complain(str(error))
         return int(getattr(error, "exit_code", exit_codes.ENVIRONMENT))
     if isinstance(error, OSError) and error.filename:
-        complain(f"{error.strerror}: {error.filename}")
+        complain(_of_the_system(error))
         return exit_codes.ENVIRONMENT
     complain(
         f"phase4 itself failed ({kind.__name__}: {error}). This is a fault of the course, not of "
         f"your work.\nWhat happened is in {_keep(error)}; please send it along with a report."
     )
     return exit_codes.UNKNOWN
+
+
+def _of_the_system(error: OSError) -> str:
+    """A sentence about a file that the system would not give: what, where, and what to do."""
+    where = error.filename2 or error.filename
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return (
+            f"{where} cannot be read or written ({error.strerror}). If it is in your workspace, "
+            "make it yours (`chmod -R u+rwX`, or `chown` where it is another user's), or work in "
+            "another folder: `phase4 init DIR`."
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk that holds {where} is full. Free some space and run the command again."
+    return f"{where}: {error.strerror}."
 
 
 def complain(sentence: str) -> None:

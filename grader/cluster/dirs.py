@@ -84,8 +84,8 @@ def writing(path: Path) -> Iterator[None]:
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise EnvironmentProblem(
-                f"{where} cannot be written to ({error.strerror}). Set PHASE4_HOME to a folder "
-                "that is yours to write, and run the command again."
+                f"{where} cannot be written to ({error.strerror}). {_remedy(path)}, and run the "
+                "command again."
             ) from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST):
             raise EnvironmentProblem(
@@ -93,6 +93,13 @@ def writing(path: Path) -> Iterator[None]:
                 "file away, or set PHASE4_HOME to another folder."
             ) from error
         raise
+
+
+def _remedy(path: Path) -> str:
+    """What to do about a place that is not ours to write: it may be the learner's own."""
+    if any(Path(path).is_relative_to(ours) for ours in (cache(), state())):
+        return "Set PHASE4_HOME to a folder that is yours to write"
+    return "Make it yours (`chmod -R u+rwX`, or `chown` where it is another user's)"
 
 
 def write_atomically(path: Path, data: str | bytes, *, mode: int = 0o644) -> None:

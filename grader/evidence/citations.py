@@ -435,15 +435,20 @@ def _check_own(
         split = index.split(citation.path)
         near = [split] if split and split[1] in index.modules[split[0]].files else []
         near += [(m.module, f.path) for m, f in index.named(citation.path)]
+        seen = f"You handed in no file {citation.path}."
         if near:
-            module = index.modules[near[0][0]]
-            advice = (
-                f"For the upstream file write "
-                f"`{module.module}@{module.shown_version}/{near[0][1]}:{citation.line}`."
+            seen = (
+                f"`{citation.place}` names no version, so it is taken for a file of yours, and "
+                "you handed in none of that name."
             )
+            places = []
+            for name, path in near:
+                module = index.modules[name]
+                places.append(f"`{module.module}@{module.shown_version}/{path}:{citation.line}`")
+            advice = f"For the upstream file write {' or '.join(places[:2])}."
         else:
             advice = "The path starts at the lab's folder."
-        return Finding("no-such-file", citation, f"You handed in no file {citation.path}.", advice)
+        return Finding("no-such-file", citation, seen, advice)
     try:
         file = own.read(handed_in, citation.path)
     except own.NotReadable as error:

@@ -66,6 +66,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from grader.cluster.resources import KNOWN
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
 
@@ -367,6 +368,26 @@ def _words(word: str, allowed: frozenset[str], what: str) -> frozenset[str]:
     return parts
 
 
+#: What kubectl takes for a resource and a URL does not: singulars and short names.
+_PLURALS = {kind.kind.lower(): kind.plural for kind in KNOWN} | {
+    "po": "pods",
+    "cm": "configmaps",
+    "svc": "services",
+    "ep": "endpoints",
+    "ns": "namespaces",
+    "no": "nodes",
+    "sa": "serviceaccounts",
+    "pvc": "persistentvolumeclaims",
+    "deploy": "deployments",
+    "rs": "replicasets",
+    "sts": "statefulsets",
+    "ds": "daemonsets",
+    "crd": "customresourcedefinitions",
+}
+for _plural in {kind.plural for kind in KNOWN}:
+    _PLURALS.pop(_plural, None)
+
+
 def _resources(word: str) -> tuple[ResourceSelector, ...]:
     selectors = []
     for part in word.split(","):
@@ -379,6 +400,10 @@ def _resources(word: str) -> tuple[ResourceSelector, ...]:
             )
         full, _, subresource = part.partition("/")
         resource, dot, group = full.partition(".")
+        if (plural := _PLURALS.get(resource)) is not None:
+            raise RuleError(
+                f"«{resource}» is in no URL, so this rule would never act: write the plural, {plural}."
+            )
         selectors.append(ResourceSelector(resource, group if dot else None, subresource))
     return tuple(selectors)
 

@@ -170,7 +170,13 @@ def test_a_full_disk_is_named_and_not_called_our_fault(capsys) -> None:
     from grader.cli import app, exit_codes
 
     assert app.report(OSError(28, "No space left on device", "/cache/x")) == exit_codes.ENVIRONMENT
-    assert "No space left on device: /cache/x" in capsys.readouterr().err
+    assert "The disk that holds /cache/x is full. Free" in capsys.readouterr().err
+    refused = PermissionError(13, "Permission denied", "/w/phase4.toml")
+    assert app.report(refused) == exit_codes.ENVIRONMENT
+    assert (
+        "/w/phase4.toml cannot be read or written (Permission denied). If"
+        in capsys.readouterr().err
+    )
 
 
 def test_every_lab_and_exit_code_is_reachable() -> None:

@@ -29,6 +29,12 @@ def test_a_read_only_home(monkeypatch):
         cluster.ensure()
 
 
+def test_a_workspace_that_may_not_be_written_to_is_not_mended_by_another_home(tmp_path):
+    with pytest.raises(EnvironmentProblem, match="cannot be written to.*Make it yours"):
+        with dirs.writing(tmp_path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "runs"))
+
+
 def test_a_file_where_a_folder_should_be(monkeypatch, tmp_path):
     (tmp_path / "home").write_text("")
     with pytest.raises(EnvironmentProblem, match="needed as a folder"):

@@ -92,6 +92,8 @@ def test_chance_is_decided_by_the_seed():
         ("answer 409 CREATE pods", "did you mean create?"),
         ("answer 409 upate pods", "did you mean update?"),
         ("answer 409 update Pod", "plural in small letters"),
+        ("freeze watch foo", "write the plural, foos"),
+        ("answer 409 create deploy.apps", "write the plural, deployments"),
         ("answer 409 update pods foo", "the order is ACTION VERBS RESOURCES"),
         ("answer 409 update pods colour=red", "is not an option"),
         ("answer 409 update pods nth=0", "from 1 up"),
