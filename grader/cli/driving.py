@@ -97,8 +97,8 @@ def run(
             with Wire(cluster, name, folder, rules=rules, seed=seed) as wire:
                 wire.rules.on_fired(lambda text: say(f"a rule acted: {text}"))
                 with Driven(wire, argv, folder, **about) as program:
-                    say(f"{name} runs behind a wire; faults: phase4 fault add ... --as {name}")
                     _start(program)
+                    say(f"{name} runs behind a wire; faults: phase4 fault add ... --as {name}")
                     with _timed(wire, later):
                         code = _until_ended(program, restart)
         except Interrupted as interrupt:

@@ -335,7 +335,8 @@ def check_guesses(submission, observe):
                 guesses.setdefault(stage, entry.value)
     lacking = [stage for stage in GUESSED if stage not in guesses]
     if lacking:
-        raise Fail(
+        # Nothing guessed at all is not begun, and not wrong.
+        raise (Fail if guesses else NotGraded)(
             "Under «Guesses» each stage has the file you expect it in.",
             f"There is none yet for: {', '.join(lacking)}.",
             why="A guess written down is what makes the reading of 4.2 quick: you look for a "

@@ -71,9 +71,10 @@ def lab_card(
     table.add_column(ratio=1, overflow="fold")
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
+    table.add_row(Text("What is checked", "bold"), "", "evidence", Text("points", "dim"))
     for check in checks:
         table.add_row(check.id, prose(check.title), check.evidence, str(check.points))
-    parts += [Text("What is checked", "bold"), Padding(table, (0, 0, 0, 2)), ""]
+    parts += [Padding(table, (0, 0, 0, 2)), ""]
     parts.append(f"Check it:  phase4 check {lab.id}")
     if hints:
         parts.append(f"Stuck:     phase4 hint {lab.id}   ({hints} hints, one at a time)")
