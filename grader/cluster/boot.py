@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: Raised when cluster.json changes its meaning: an older cluster is then replaced.
 FORMAT = 1
 
+#: The components that the others cannot do without.
+SERVERS = ("etcd", "kube-apiserver")
+
 #: How often a condition is looked at that nothing can be waited on for (s). Looking
 #: more often would take time from what is looked at.
 _TICK = 0.02
@@ -161,6 +164,22 @@ def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
             raise ClusterLost(
                 f"The API server cannot be started again: another program has taken {api.server}."
             ) from None
+
+
+def wait_controllers(files: Layout, *, timeout: float) -> None:
+    """Wait until what the controllers bring about comes: a Pod of a Deployment that runs.
+
+    A cluster whose API server answers can have controllers that do not follow it yet.
+    Raises :class:`ClusterLost` after ``timeout`` seconds for each of both steps.
+    """
+    from grader.cluster import bootstrap
+    from grader.cluster.api import Api, ApiError
+
+    with Api(files.kubeconfig, user_agent="phase4-up") as api:
+        try:
+            bootstrap.wait_rolled_out(api, timeout)
+        except (TimeoutError, ApiError) as error:
+            raise ClusterLost(f"The cluster's controllers do not work: {error}.") from error
 
 
 def clear(files: Layout, owner: str) -> bool:

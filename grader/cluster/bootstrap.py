@@ -122,7 +122,52 @@ def _wait_collected(api: Api) -> None:
             "configmaps",
             child["name"],
             "phase4-system",
-            lambda obj: obj is None,
+            _gone,
             120.0,
             f"the garbage collector to know {kind}",
         )
+
+
+def wait_rolled_out(api: Api, timeout: float) -> None:
+    """Have a Deployment of one Pod rolled out and taken away again by the cluster.
+
+    It needs the controllers of Deployments and ReplicaSets, the scheduler, the node and
+    the garbage collector: when it is gone, all of them work.
+    Raises TimeoutError after ``timeout`` seconds for the way there, or the way back.
+    """
+    name = f"phase4-probe-{uuid.uuid4().hex[:8]}"
+    labels = {"phase4-probe": name}
+    container = {"name": "probe", "image": "probe"}
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        },
+    }
+    metadata = {"name": name, "namespace": "phase4-system"}
+    api.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+
+    def available(deployment: dict | None) -> bool:
+        return bool(deployment and (deployment.get("status") or {}).get("availableReplicas"))
+
+    try:
+        api.until(
+            "deployments",
+            name,
+            "phase4-system",
+            available,
+            timeout,
+            "a Deployment to be rolled out",
+        )
+    finally:
+        # In the foreground: it stays until the garbage collector has taken what it owns.
+        api.delete("deployments", name, "phase4-system", propagation="Foreground")
+    api.until(
+        "deployments", name, "phase4-system", _gone, timeout, "a Deployment's Pods to be collected"
+    )
+
+
+def _gone(obj: dict | None) -> bool:
+    return obj is None

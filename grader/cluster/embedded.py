@@ -231,13 +231,22 @@ def _mend(name: str) -> EmbeddedCluster | None:
             if (changed := cluster.processes().get(component)) is not None:
                 changed.end(sweep=False)
     running = cluster.processes()
-    dead = [component for component in pins.COMPONENTS if component not in running]
+    dead = {component for component in pins.COMPONENTS if component not in running}
+    servers = [one for one in pins.COMPONENTS if one in dead and one in boot.SERVERS]
+    if servers:
+        # Each informer of the others backs off by itself, up to half a minute: started
+        # anew they follow at once, and what they had seen is in etcd.
+        for one in pins.COMPONENTS:
+            if one not in boot.SERVERS and one not in dead:
+                running[one].end(sweep=False)
+                dead.add(one)
     try:
         # The others give up on an API server that does not answer within ten seconds.
-        servers = [one for one in dead if one in ("etcd", "kube-apiserver")]
-        for some in (servers, [one for one in dead if one not in servers]):
+        for some in (servers, [one for one in pins.COMPONENTS if one in dead - {*servers}]):
             boot.start_components(files, owner(name), data["port"], some)
             boot.wait_ready(files, owner(name), timeout=60.0)
+        if dead:
+            boot.wait_controllers(files, timeout=60.0)
     except ClusterLost:
         return None
     return _whole(name)

@@ -154,7 +154,9 @@ def test_a_watch_ends_by_itself(api: Api, namespace):
 
 
 def test_an_expired_watch_says_so(api: Api, namespace):
-    ((type, status),) = api.watch("configmaps", namespace, "1", timeout=5)
+    # The watch cache of a custom resource begins when its CRD is established, so the first
+    # revision is always behind it; that of a built-in one may reach back to the first revision.
+    ((type, status),) = api.watch("foos", namespace, "1", timeout=5)
     assert (type, status["code"]) == ("ERROR", 410)
 
 
