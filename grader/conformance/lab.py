@@ -43,6 +43,11 @@ def bench(
         made.close()
 
 
+def asked_for(grading: Request, scenarios: Mapping[str, Iterable[str]]) -> list[str]:
+    """The scenarios of those checks that are to be run, out of all (check id to scenarios)."""
+    return [id for check, ids in scenarios.items() if grading.asks_for(check) for id in ids]
+
+
 def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Result]:
     """Run parts or scenarios, together where they can be; results by id.
 

@@ -78,7 +78,10 @@ class Plugin:
     # -- collecting ---------------------------------------------------------
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Every function collected is a check of this lab, and each id is used once."""
+        """Every function collected is a check of this lab, and each id is used once.
+
+        Those that nobody asks for are left out.
+        """
         seen: set[str] = set()
         for item in items:
             declared = _declared(item)
@@ -89,6 +92,7 @@ class Plugin:
             if declared["id"] in seen:
                 raise pytest.UsageError(f"the check id {declared['id']} is used twice")
             seen.add(declared["id"])
+        items[:] = [item for item in items if self.request.asks_for(_declared(item)["id"])]  # type: ignore[index]
 
     # -- running ------------------------------------------------------------
 

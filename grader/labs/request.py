@@ -20,7 +20,8 @@ class Request:
     ``submission`` is the lab's folder as handed in, ``grader`` the grader's
     file, ``run_dir`` an existing folder for logs, wires and output. ``cluster``
     and ``backend`` are names (empty for the defaults); ``isolation`` is
-    ``none`` or ``bwrap``. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
+    ``none`` or ``bwrap``. ``only`` names the checks to run, none for all of
+    them. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
     process that the run starts, so that none of them can be lost.
     """
 
@@ -33,10 +34,15 @@ class Request:
     backend: str = ""
     isolation: str = "none"
     seed: int = 0
+    only: tuple[str, ...] = ()
     marker: str = ""
     check_seconds: float = CHECK_SECONDS
     #: An open file descriptor on which the plugin tells what it is doing; -1 for none.
     progress_fd: int = -1
+
+    def asks_for(self, check: str) -> bool:
+        """Whether the check of that id is to be run."""
+        return not self.only or check in self.only
 
     @property
     def report(self) -> Path:
@@ -67,4 +73,5 @@ class Request:
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
         for name in ("submission", "grader", "run_dir"):
             fields[name] = Path(fields[name])
+        fields["only"] = tuple(fields.get("only", ()))
         return cls(**fields)

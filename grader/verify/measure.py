@@ -114,6 +114,7 @@ def _measured(
             grader=subject.grader,
             needs_cluster=subject.live,
             seed=seed,
+            only=(case.fails,) if case.kind == "mistake" and subject.one_by_one else (),
             **options,
         )
         row.runs += 1

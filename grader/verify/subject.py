@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,15 @@ class Subject:
     def live(self) -> bool:
         """Whether it talks to a cluster, so that two at once would slow each other down."""
         return "cluster" in self.needs
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether its checks may be run one at a time: the grader says ``CHECKS_STAND_ALONE = True``.
+
+        A mistake is then judged by the check that it is to fail, and nothing
+        else is waited for.
+        """
+        return bool(re.search(r"^CHECKS_STAND_ALONE = True$", self.grader.read_text("utf-8"), re.M))
 
     def mistakes(self) -> list[mistakes.Mistake]:
         return mistakes.load(self.lab, self.root / "grader" / "mistakes")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.course import CourseError
 from grader.verdict import Verdict
 
 from .conftest import checks
@@ -104,6 +105,14 @@ def test_an_interrupted_check_did_not_pass(graded):
 def test_pytest_exit_in_a_check_is_unknown(graded):
     report = graded(checks("pytest.exit('enough', 0)", "pass"))
     assert set(verdicts(report).values()) == {Verdict.UNKNOWN}
+
+
+def test_only_what_is_asked_for_is_run_and_told(graded, tmp_path):
+    source = checks("raise Fail('x', 'y')", "pass", "pass")
+    report = graded(source, only=["9.9.9/c2"])
+    assert verdicts(report) == {"c2": Verdict.PASS}
+    with pytest.raises(CourseError, match="has no check 9.9.9/c4"):
+        graded(source, only=["9.9.9/c4"])
 
 
 def test_no_check_is_unknown(graded):

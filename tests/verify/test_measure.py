@@ -114,6 +114,16 @@ def test_a_mistake_that_crashes_the_grader(repository):
     assert "9.9.9/number is UNKNOWN" in complaints(repository, only="word")
 
 
+def test_checks_that_stand_alone_are_tried_alone(repository):
+    """The check after the one that a mistake is to fail would be UNKNOWN here."""
+    repository.mistake("both", "9.9.9/colour", "colour-red", "blue\\nnumber: 7", "red\\nnumber: x")
+    assert "9.9.9/number is UNKNOWN" in complaints(repository, only="both")
+    repository.edit(
+        "grader/labs/lab_9_9_9.py", "def lines", "CHECKS_STAND_ALONE = True\n\n\ndef lines"
+    )
+    assert measured(repository, only="both").ok
+
+
 def test_a_mistake_whose_find_matches_twice(repository):
     repository.mistake("twice", "9.9.9/colour", "colour-red", "e", "x")
     text = complaints(repository, only="twice")
