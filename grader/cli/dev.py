@@ -67,6 +67,10 @@ def verify(
     ] = "",
     seed: Annotated[int | None, typer.Option(help="The same seed for every run.")] = None,
     isolation: Annotated[str, typer.Option(help="none or bwrap.")] = "none",
+    patient: Annotated[
+        bool,
+        typer.Option("--patient", help="Wait for wrong programs as long as for a learner's."),
+    ] = False,
     keep: Annotated[
         Path | None, typer.Option(help="Where to keep the runs that were not as wanted.")
     ] = None,
@@ -96,6 +100,7 @@ def verify(
         seed=seed,
         keep=keep,
         only=only,
+        patient=patient,
         progress=done,
     )
     if as_json:

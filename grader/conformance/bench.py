@@ -73,12 +73,17 @@ class Bench:
         *,
         seed: int = 0,
         runner: Runner | None = None,
+        patience: float = 1.0,
     ) -> None:
-        """``runner``: one that is there already; it is not closed with the bench."""
+        """``runner``: one that is there already; it is not closed with the bench.
+
+        ``patience`` scales every wait for a world to become right.
+        """
         self.cluster = cluster
         self.subject = subject
         self.run_dir = run_dir
         self.seed = seed
+        self.patience = patience
         self.api = Api(cluster, user_agent="phase4-conformance")
         self.history = History(self.api)
         self.measured: dict[str, Any] = {}
@@ -303,6 +308,7 @@ class Bench:
         this one may be waiting for a worker.
         """
         began = time.monotonic()
+        timeout *= self.patience
         where = None if self._alone else namespace
         while True:
             seen = self.history.changes(where)
@@ -329,7 +335,8 @@ class Bench:
         # What the exchanges say goes before what the scenario would guess.
         fields.update({key: value for key, value in fail.items() if value and not found.name})
         return Fail(
-            f"After {doing}, the world of the WebApp is as its spec says within {timeout:g} s.",
+            f"After {doing}, the world of the WebApp is as its spec says within "
+            f"{timeout * self.patience:g} s.",
             " ".join(shown) or "It became right and then changed again.",
             **fields,
         )

@@ -141,6 +141,30 @@ def shortfalls(world: World) -> list[str]:
     return found + status_shortfalls(app, len(standing), sum(map(is_ready, standing)))
 
 
+def missing(world: World, record: dict | None = None) -> str:
+    """The first cause of a world's shortfalls in two or three words, for a cell of a table.
+
+    ``record`` is what is left of a WebApp that is gone.
+    """
+    app = world.webapp
+    if app is None:
+        return "record is left" if record else ""
+    if is_terminating(app):
+        return "WebApp is left"
+    if FINALIZER not in app["metadata"].get("finalizers", ()):
+        return "no finalizer"
+    if world.record is None:
+        return "no record"
+    standing, want = world.standing, wanted(app)
+    if len(standing) != want:
+        return f"{len(standing)} of {want} Pods"
+    if any(app["spec"]["image"] not in images(pod) for pod in standing):
+        return "old image"
+    if status_shortfalls(app, len(standing), sum(map(is_ready, standing))):
+        return "old status"
+    return ""
+
+
 def status_shortfalls(app: dict, standing: int, ready: int) -> list[str]:
     """What the status gets wrong about a world in which all is done."""
     status = app.get("status", {})

@@ -35,7 +35,12 @@ def bench(
     """A bench for the operator that was handed in; a lab's fixtures are its parameters."""
     prepare(api)
     made = Bench(
-        cluster, Subject.of(submission.program), grading.run_dir, seed=grading.seed, runner=run
+        cluster,
+        Subject.of(submission.program),
+        grading.run_dir,
+        seed=grading.seed,
+        runner=run,
+        patience=grading.patience,
     )
     try:
         yield made

@@ -20,6 +20,8 @@ from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
 from grader.verdict import Fail
 
+#: One check does its own runs, and no others.
+CHECKS_STAND_ALONE = True
 PREDICTIONS, REQUEUE, WHY = "Predictions", "The line that puts the key back", "Why nothing is lost"
 #: Seconds after a restart: what edge mode has lost, no waiting brings back.
 EDGE_RECOVERY = 3.0
@@ -103,8 +105,7 @@ def edge(bench, grading, phase4):
     with phase4.untimed("every kill point, edge mode"):
         return kill_table(
             bench,
-            ("create",),
-            ("--resume", folder),
+            flags=("--resume", folder),
             recovery=EDGE_RECOVERY,
             of_a_kind=1,
             most_lost=100,
@@ -162,7 +163,7 @@ def check_edge(level, edge, answers, observe):
             "Killed before and after every write, and started again",
             {
                 "level: lists at start": [outcome.to_json() for outcome in level],
-                "edge: resumes": [outcome.to_json() for outcome in edge],
+                "edge: resumes, without a list": [outcome.to_json() for outcome in edge],
             },
         ),
     )

@@ -21,7 +21,8 @@ class Request:
     file, ``run_dir`` an existing folder for logs, wires and output. ``cluster``
     and ``backend`` are names (empty for the defaults); ``isolation`` is
     ``none`` or ``bwrap``. ``only`` names the checks to run, none for all of
-    them. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
+    them. ``patience`` scales how long a grader waits for what a right program
+    would have done long ago. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
     process that the run starts, so that none of them can be lost.
     """
 
@@ -35,6 +36,7 @@ class Request:
     isolation: str = "none"
     seed: int = 0
     only: tuple[str, ...] = ()
+    patience: float = 1.0
     marker: str = ""
     check_seconds: float = CHECK_SECONDS
     #: An open file descriptor on which the plugin tells what it is doing; -1 for none.

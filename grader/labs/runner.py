@@ -50,6 +50,7 @@ def grade(
     check_seconds: float = CHECK_SECONDS,
     needs_cluster: bool | None = None,
     only: Iterable[str] = (),
+    patience: float = 1.0,
 ) -> LabReport:
     """Grade what is in ``submission_dir`` (the lab's own folder) and return the report.
 
@@ -62,6 +63,8 @@ def grade(
     to have the cluster up before the session starts (the manifest says so
     where it is None), so that starting it counts towards no check's time.
     ``only`` names the checks to run and to report on; all of them if left out.
+    ``patience`` scales how long graders wait for what a right program would have
+    done long ago (those that heed it): a learner's program gets all of it.
 
     Two runs for the same lab and folder wait for each other. Raises only for a
     caller's mistake (:class:`grader.course.CourseError`) and for what the
@@ -104,6 +107,7 @@ def grade(
             isolation=isolation,
             seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
             only=only,
+            patience=patience,
             marker=uuid.uuid4().hex,
             check_seconds=check_seconds,
         )

@@ -20,6 +20,10 @@ from grader.verify.subject import Subject
 #: What no starter may be: a learner begins with something that builds and starts.
 _BROKEN = {"build-failed", "bad-program-toml", "program-not-started", "build-tool-missing"}
 
+#: How long a program that is wrong is waited for, as a part of what a learner's gets:
+#: nearly all the time of a measurement is waiting for what will never come.
+HURRY = 0.5
+
 #: Called when a case is done, with its lab.
 Progress = Callable[[str, Row], None]
 
@@ -36,6 +40,7 @@ def measure(
     seed: int | None = None,
     keep: Path | None = None,
     only: str = "",
+    patient: bool = False,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Measure the labs; nothing is ever tried again.
@@ -44,7 +49,8 @@ def measure(
     ``seed`` fixes it. ``jobs`` cases are graded at once, of labs that use a
     cluster ``live_jobs``. Runs that were not as wanted stay in ``keep`` (a
     temporary folder otherwise); the rest is removed. ``only`` leaves out the
-    cases whose title does not have that text.
+    cases whose title does not have that text. ``patient``: wrong programs are
+    waited for as long as a learner's, and not half as long.
     """
     started = time.monotonic()
     base = Path(tempfile.mkdtemp(prefix="phase4-verify-", dir=_made(keep)))
@@ -63,6 +69,7 @@ def measure(
                     base / subject.lab,
                     repeat=repeat,
                     seed=seed,
+                    patient=patient,
                     options={"cluster": cluster, "backend": backend, "isolation": isolation},
                 )
                 if progress:
@@ -95,7 +102,14 @@ def _made(folder: Path | None) -> Path | None:
 
 
 def _measured(
-    subject: Subject, case: Case, base: Path, *, repeat: int, seed: int | None, options: dict
+    subject: Subject,
+    case: Case,
+    base: Path,
+    *,
+    repeat: int,
+    seed: int | None,
+    patient: bool,
+    options: dict,
 ) -> Row:
     row = Row(case)
     for number in range(repeat):
@@ -115,6 +129,7 @@ def _measured(
             needs_cluster=subject.live,
             seed=seed,
             only=(case.fails,) if case.kind == "mistake" and subject.one_by_one else (),
+            patience=1.0 if patient or case.kind in ("answer", "variant") else HURRY,
             **options,
         )
         row.runs += 1

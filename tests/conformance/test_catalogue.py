@@ -44,8 +44,12 @@ def test_the_line_that_the_reference_cites_is_there(track, tmp_path):
 
 
 def test_the_picture_of_kill_points_says_in_words_what_it_shows():
-    point = {"step": "create", "shown": "before POST a Pod", "side": "before", "converged": False}
-    right = {**point, "shown": "after POST a Pod", "side": "after", "converged": True}
-    drawn = kill_picture("Killed <here>", {"edge": [point, right], "level": [right]})
-    ET.fromstring(drawn["svg"])
-    assert "edge, create: before POST a Pod" in drawn["alt"]
+    right = {"step": "create", "shown": "after POST a Pod", "side": "after", "converged": True}
+    lost = {**right, "shown": "before POST a Pod", "side": "before", "converged": False}
+    never = {**right, "step": "delete", "shown": "before DELETE a Pod", "converged": None}
+    lost["missing"] = "1 of 2 Pods"
+    drawn = kill_picture("Killed <here>", {"edge: no list": [lost, right, never], "level": [right]})
+    words = [element.text for element in ET.fromstring(drawn["svg"]).iter() if element.text]
+    assert {"Killed <here>", "1 of 2 Pods", "1 of 2", "0 of 1", "did not come"} <= set(words)
+    assert "3 kill points were tried" in drawn["alt"]
+    assert "edge, create: before POST a Pod (1 of 2 Pods)" in drawn["alt"]

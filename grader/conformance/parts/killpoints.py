@@ -64,12 +64,16 @@ class KillPoint:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one kill point. ``converged`` None: the write did not come this time."""
+    """What came of one kill point. ``converged`` None: the write did not come this time.
+
+    ``missing`` says in a few words what of the world was lost.
+    """
 
     point: KillPoint
     converged: bool | None
     seconds: float = 0.0
     message: Message | None = None
+    missing: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,6 +82,7 @@ class Outcome:
             "converged": self.converged,
             "seconds": round(self.seconds, 2),
             "message": self.message.to_json() if self.message else None,
+            "missing": self.missing,
         }
 
 
@@ -248,7 +253,8 @@ def _try(
     try:
         _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
     except Fail as fail:
-        return Outcome(point, False, time.monotonic() - began, fail.message)
+        missing = contract.missing(bench.world(app), bench.history.record(app["metadata"]["uid"]))
+        return Outcome(point, False, time.monotonic() - began, fail.message, missing)
     return Outcome(point, True if killed else None, time.monotonic() - began)
 
 
