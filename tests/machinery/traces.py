@@ -89,22 +89,28 @@ QUEUE_ENDS = st.sampled_from([[], ["shut_down"], ["drain"], ["drain", "shut_down
 
 
 @st.composite
-def workqueue_traces(draw) -> dict[str, Any]:
-    """Calls on a rate-limiting queue. No two keys are ever due at the same instant.
-
-    (Which of them comes first is not promised, and client-go's heap does not care.)
-    """
+def workqueue_calls(draw) -> tuple[int, list[tuple]]:
+    """The limiter's base, and calls; both in ticks. See :func:`workqueue_trace`."""
     base = draw(st.integers(1, 8))
     drawn = draw(calls(QUEUE_OPS, 50))
     for end in draw(QUEUE_ENDS):
         drawn.append((end,))
         drawn += draw(st.lists(QUEUE_OPS, max_size=12))
+    return base, drawn
+
+
+def workqueue_trace(drawn: tuple[int, list[tuple]]) -> dict[str, Any]:
+    """Calls on a rate-limiting queue. No two keys are ever due at the same instant.
+
+    (Which of them comes first is not promised, and client-go's heap does not care.)
+    """
+    base = drawn[0]
     ops: list[list[Any]] = []
     now = 0
     due: set[int] = set()
     failures: dict[str, int] = {}
     draining = False
-    for name, *arguments in drawn:
+    for name, *arguments in drawn[1]:
         if name == "step":
             now += arguments[0]
             arguments = [arguments[0] * TICK]
@@ -129,6 +135,10 @@ def workqueue_traces(draw) -> dict[str, Any]:
             ops.append(["drained"])
     limiter = {"type": "exponential", "base": base * TICK, "max": 1e6}
     return {"structure": "workqueue", "limiter": limiter, "ops": ops}
+
+
+def workqueue_traces() -> st.SearchStrategy[dict[str, Any]]:
+    return workqueue_calls().map(workqueue_trace)
 
 
 PLAIN_QUEUE_OPS = st.one_of(
