@@ -1,29 +1,39 @@
 """4.2.7 4.C4 — a controller with an empty cache concludes nothing should exist.
 
-The pruner runs three times, each in a namespace of its own: once without the
-learner's part, while the list of one kind of owner is held back; and twice with
-it, once for each kind of owner. What it destroyed is counted at the API server.
+The pruner runs four times, each in a namespace of its own: once without the
+learner's part, while the list of one kind of owner is held back; and three times
+at once with it: with each kind of owner held back, and with nothing held back,
+which tells waiting for the caches from waiting for some time. What it destroyed
+is counted at the API server.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 
 import pytest
 
 from grader.evidence import answers as written
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
+from grader.runner.running import RunningProgram
 from grader.verdict import Fail
+from grader.wire.records import Exchange
 from grader.witness import describe
 
+#: No check needs what another one left behind.
+CHECKS_STAND_ALONE = True
+
 CONFIGMAPS, SERVICEACCOUNTS = 3, 2
-#: Seconds until the program is ready, and that it has to prune once it may.
-STARTING, PATIENCE = 40.0, 25.0
+#: Seconds until the program is ready, and that it has to prune once the lists have come.
+STARTING, PATIENCE = 40.0, 8.0
 #: For how long (seconds) a list is held back while nothing may be destroyed.
-HELD = 7.0
+HELD = 4.0
 #: Whoever destroys later than this after the children were known has waited for something else.
 AT_ONCE = 1.8
+#: Whoever is so much slower where nothing was held back has let the time pass that it was.
+BY_THE_CLOCK = 3.0
 
 RECOVERY = Rubric(
     (
@@ -67,20 +77,6 @@ RECOVERY = Rubric(
         ),
     ),
 )
-
-
-@dataclass
-class Outcome:
-    """What one run destroyed while a list was held back, and what it did afterwards."""
-
-    kind: str
-    destroyed: list[str] = field(default_factory=list)
-    #: Seconds from when the children were known to the first delete; None: there was none.
-    after: float | None = None
-    orphan_kept: bool = True
-    lost_later: list[str] = field(default_factory=list)
-    ended: str = ""
-    evidence: list[str] = field(default_factory=list)
 
 
 class _Place:
@@ -129,67 +125,161 @@ class _Place:
         return {item["metadata"]["name"] for item in found["items"]}
 
 
-def _run(program, client: str, kind: str, run, api, namespace: str, *, release: bool) -> Outcome:
-    place = _Place(api, namespace)
-    running = run(program, client, env={"NAMESPACE": namespace}, rules=[f"hold list {kind}"])
-    running.wait_line(lambda line: line == "started", STARTING, "prints started")
+@dataclass
+class _Run:
+    """One pruner in its place, and what it has done so far. ``kind`` is what is held back."""
 
-    def known() -> bool:
-        """Whether the children's list, or the watch that brings it, was answered."""
-        reads = running.timeline.reads(by=client, resource="secrets")
-        return any(exchange.status == 200 for exchange in reads)
+    client: str
+    kind: str
+    place: _Place
+    running: RunningProgram
+    #: When the children were known; the time from then to the first delete.
+    since: float = 0.0
+    after: float = 0.0
+    #: Children of owners that are gone, before and after the list was let go.
+    destroyed: tuple[str, ...] = ()
+    lost_later: tuple[str, ...] = ()
+    orphan_kept: bool = True
+    #: From when the last list had come to when the orphan was pruned.
+    delay: float = 0.0
+    ended: str = ""
+    evidence: tuple[str, ...] = ()
 
-    running.until(known, STARTING, "asks for the children")
-    since = max(e.t_request for e in running.timeline.reads(by=client, resource="secrets"))
+    @classmethod
+    def started(cls, program, client: str, kind: str, run, api, namespace: str) -> _Run:
+        place = _Place(api, namespace)
+        rules = [f"hold list {kind}"] if kind else []
+        running = run(program, client, env={"NAMESPACE": namespace}, rules=rules)
+        return cls(client, kind, place, running)
 
-    def deletes() -> list:
-        return list(running.timeline.writes(by=client, resource="secrets", verb="delete"))
+    def answered(self, resource: str) -> list[float]:
+        """When lists of a resource were answered, or the watches that bring it."""
+        reads = self.running.timeline.reads(by=self.client, resource=resource)
+        return [e.t_response or e.t_request for e in reads if e.status == 200]
 
-    def destroyed() -> list[str]:
-        return sorted(set(place.owned) - place.there())
+    def deletes(self) -> list[Exchange]:
+        """The deletes that the API server did."""
+        writes = self.running.timeline.writes(by=self.client, resource="secrets", verb="delete")
+        return [e for e in writes if e.status == 200]
 
-    outcome = Outcome(kind)
-    try:
-        # It is waited for something that must not happen; so the time is what it is.
-        running.until(lambda: bool(destroyed()), HELD, "destroys something")
-        running.until(lambda: len(destroyed()) >= _at_stake(kind), 5, "destroys the rest")
-    except Fail:
-        pass
-    outcome.destroyed = destroyed()
-    if deletes():
-        outcome.after = deletes()[0].t_request - since
-    outcome.evidence = [describe(each, running.timeline.start) for each in deletes()[:6]]
-    outcome.ended = str(running.exited) if running.exited else ""
-    if release and not outcome.ended:
-        running.wire.rules.thaw()
-        try:
-            running.until(lambda: "orphan" not in place.there(), PATIENCE, "prunes the orphan")
-        except Fail:
-            pass
-        outcome.orphan_kept = "orphan" in place.there()
-        outcome.lost_later = sorted(set(destroyed()) - set(outcome.destroyed))
-    if not running.exited:
-        running.kill()
-    return outcome
+    def ready(self) -> None:
+        self.running.wait_line(lambda line: line == "started", STARTING, "prints started")
+        self.running.until(lambda: self.answered("secrets"), STARTING, "asks for the children")
+        self.since = max(self.answered("secrets"))
+
+    @property
+    def at_stake(self) -> int:
+        """How many children have an owner of the kind that is held back."""
+        return {"configmaps": CONFIGMAPS, "serviceaccounts": SERVICEACCOUNTS, "": 0}[self.kind]
+
+    def harm_is_done(self) -> bool:
+        hurt = sum(e.name in self.place.owned for e in self.deletes())
+        return bool(self.running.exited) or 0 < self.at_stake <= hurt
+
+    def count(self) -> None:
+        """What was destroyed while the list was held back."""
+        self.destroyed = tuple(sorted(set(self.place.owned) - self.place.there()))
+        deletes = self.deletes()
+        if deletes:
+            self.after = deletes[0].t_request - self.since
+        start = self.running.timeline.start
+        self.evidence = tuple(describe(each, start) for each in deletes[:6])
+        self.ended = str(self.running.exited or "")
+
+    def pruned_orphan(self) -> bool:
+        return any(e.name == "orphan" for e in self.deletes())
+
+    def count_again(self) -> None:
+        there = self.place.there()
+        self.orphan_kept = "orphan" in there
+        self.lost_later = tuple(sorted(set(self.place.owned) - there - set(self.destroyed)))
+        pruned = [e.t_request for e in self.deletes() if e.name == "orphan"]
+        lists = [
+            t
+            for resource in ("secrets", "configmaps", "serviceaccounts")
+            for t in self.answered(resource)
+        ]
+        if pruned:
+            self.delay = pruned[0] - max((t for t in lists if t < pruned[0]), default=pruned[0])
 
 
-def _at_stake(kind: str) -> int:
-    """How many children have an owner of the kind whose list is held back."""
-    return CONFIGMAPS if kind == "configmaps" else SERVICEACCOUNTS
+def _held(runs: list[_Run], seconds: float) -> None:
+    """Wait until it is seen what they destroy, or for so long: for what must not happen."""
+    for each in runs:
+        each.ready()
+    until = time.monotonic() + seconds
+    for each in runs:
+        if not each.kind or each.running.exited:
+            continue
+        each.running.until(
+            lambda each=each: each.harm_is_done() or time.monotonic() > until,
+            seconds + STARTING,
+            "goes on",
+        )
+    for each in runs:
+        each.count()
 
 
 @pytest.fixture(scope="module")
-def unsafe(submission, run, api, new_namespace) -> Outcome:
+def unsafe(predicted, submission, run, api, new_namespace) -> _Run:
     program = submission.program_named("unsafe")
-    return _run(program, "unsafe", "configmaps", run, api, new_namespace(), release=False)
+    alone = _Run.started(program, "unsafe", "configmaps", run, api, new_namespace())
+    _held([alone], HELD)
+    if not alone.running.exited:
+        alone.running.kill()
+    return alone
 
 
 @pytest.fixture(scope="module")
-def safe(submission, run, api, new_namespace) -> dict[str, Outcome]:
-    return {
-        kind: _run(submission.program, client, kind, run, api, new_namespace(), release=True)
-        for kind, client in (("configmaps", "pruner"), ("serviceaccounts", "pruner-2"))
-    }
+def held(submission, run, api, new_namespace) -> list[_Run]:
+    """The learner's pruner three times at once; what each destroyed while a list was held back."""
+    runs = [
+        _Run.started(submission.program, client, kind, run, api, new_namespace())
+        for client, kind in (
+            ("pruner", "configmaps"),
+            ("pruner-2", "serviceaccounts"),
+            ("pruner-3", ""),
+        )
+    ]
+    _held(runs, HELD)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def released(held) -> list[_Run]:
+    """The same, some time after the lists were let go."""
+    for each in held:
+        each.running.wire.rules.thaw()
+    for each in held:
+        if each.running.exited:
+            continue
+        each.running.until(
+            lambda each=each: each.answered("configmaps") and each.answered("serviceaccounts"),
+            STARTING,
+            "gets every list",
+        )
+    until = time.monotonic() + PATIENCE
+    for each in held:
+        if each.running.exited:
+            continue
+        each.running.until(
+            lambda each=each: (
+                bool(each.running.exited) or each.pruned_orphan() or time.monotonic() > until
+            ),
+            PATIENCE + STARTING,
+            "goes on",
+        )
+    for each in held:
+        each.count_again()
+        if not each.running.exited:
+            each.running.kill()
+    return held
+
+
+@pytest.fixture(scope="module")
+def predicted(submission) -> float:
+    answers = written.parse(submission.text("answers.md"))
+    return answers.require_prediction("destroyed", section="Predictions", number=True).number()
 
 
 @check(
@@ -198,10 +288,8 @@ def safe(submission, run, api, new_namespace) -> dict[str, Outcome]:
     points=1,
     evidence="written",
 )
-def check_unsafe(submission, unsafe, observe):
-    answers = written.parse(submission.text("answers.md"))
-    entry = answers.require_prediction("destroyed", section="Predictions", number=True)
-    observe("destroyed", {"predicted": entry.number(), "measured": len(unsafe.destroyed)})
+def check_unsafe(predicted, unsafe, observe):
+    observe("destroyed", {"predicted": predicted, "measured": len(unsafe.destroyed)})
 
 
 @check(
@@ -210,8 +298,8 @@ def check_unsafe(submission, unsafe, observe):
     points=3,
     evidence="live",
 )
-def check_waits(safe):
-    for outcome in safe.values():
+def check_waits(held):
+    for outcome in held:
         if outcome.ended:
             raise Fail(
                 "While the list is held back the pruner waits.",
@@ -221,11 +309,11 @@ def check_waits(safe):
                 next="Wait until the caches have synced, or until the process is told to stop.",
                 diagnosis="stops-waiting",
             )
-    hurt = [outcome for outcome in safe.values() if outcome.destroyed]
+    hurt = [outcome for outcome in held if outcome.kind and outcome.destroyed]
     if not hurt:
         return
     outcome = hurt[0]
-    count = f"{len(outcome.destroyed)} of {_at_stake(outcome.kind)}"
+    count = f"{len(outcome.destroyed)} of {outcome.at_stake}"
     if len(hurt) == 1:
         diagnosis, seen, next_ = (
             "waits-for-one-cache",
@@ -233,7 +321,7 @@ def check_waits(safe):
             "other kind of owner was, none.",
             "How many caches does the conclusion rest on? Each of them must have synced.",
         )
-    elif (outcome.after or 0.0) > AT_ONCE:
+    elif outcome.after > AT_ONCE:
         diagnosis, seen, next_ = (
             "gives-up-waiting",
             f"{count} children were deleted, {outcome.after:.1f} s after the children were known.",
@@ -253,7 +341,7 @@ def check_waits(safe):
         "everything that it looks after, in every namespace, within a second.",
         next=next_,
         diagnosis=diagnosis,
-        evidence=outcome.evidence,
+        evidence=list(outcome.evidence),
     )
 
 
@@ -263,12 +351,12 @@ def check_waits(safe):
     points=2,
     evidence="live",
 )
-def check_prunes(safe):
-    for outcome in safe.values():
+def check_prunes(released):
+    for outcome in released:
         if outcome.orphan_kept:
             raise Fail(
                 "When the lists have come, the child whose owner does not exist is deleted.",
-                f"It was still there {PATIENCE:g} s after the {outcome.kind} were let go.",
+                f"It was still there {PATIENCE:g} s after every list had come.",
                 why="A wait that never ends is safe, and useless.",
                 next="Does the wait end when all caches have synced? Does a worker start then?",
                 diagnosis="never-prunes",
@@ -280,6 +368,18 @@ def check_prunes(safe):
                 next="Which cache was asked for its owner, and had it synced?",
                 diagnosis="deletes-the-owned",
             )
+    free = next(outcome for outcome in released if not outcome.kind)
+    slowest = max(outcome.delay for outcome in released if outcome.kind)
+    if free.delay - slowest > BY_THE_CLOCK:
+        raise Fail(
+            "The orphan is pruned as soon as the last list has come.",
+            f"Where no list was held back it was pruned {free.delay:.1f} s after the last one; "
+            f"where one was, {slowest:.1f} s after it.",
+            why="So it is some time that is waited for. It is too long on a good day, and too "
+            "short on a bad one: then everything is deleted.",
+            next="Wait for the caches, and for nothing else.",
+            diagnosis="waits-for-the-clock",
+        )
 
 
 @check(

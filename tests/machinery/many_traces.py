@@ -30,9 +30,12 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from . import traces
-from .comparing import equal, replay
-from .oracle import build
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "operator_handwired" / "python")]
+
+from . import traces  # noqa: E402
+from .comparing import equal, replay  # noqa: E402
+from .oracle import build  # noqa: E402
 
 #: Drawn by hypothesis, of those asked for.
 DRAWN = 0.02

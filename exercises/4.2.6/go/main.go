@@ -1,4 +1,4 @@
-// Says five times a second what HasSynced says, and what is true of the cache.
+// Says ten times a second what HasSynced says, and what is true of the cache.
 //
 // One JSON object a line: whether the informer has synced, whether the handler
 // has (its registration), how many objects the handler has seen, and the cache:
@@ -69,7 +69,7 @@ func main() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 		// The order matters: what is asked last may be newer, never older.
 		now := status{Handler: handlerSynced(informer, registration), Informer: informerSynced(informer, registration)}

@@ -1,4 +1,4 @@
-"""Says five times a second what HasSynced says, and what is true of the cache.
+"""Says ten times a second what HasSynced says, and what is true of the cache.
 
 One JSON object a line: whether the informer has synced, whether the handler has
 (its registration), how many objects the handler has seen, and the cache: each
@@ -41,7 +41,7 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     informer.start()
-    while not stop.wait(0.2):
+    while not stop.wait(0.1):
         # The order matters: what is asked last may be newer, never older.
         status = {"handler": registration.has_synced(), "informer": informer.has_synced()}
         status["seen"] = handler.seen

@@ -12,7 +12,7 @@ func handlerSynced(informer cache.SharedIndexInformer, registration cache.Resour
 	// phase4:solution
 	return registration.HasSynced()
 	// phase4:stub
-	// return false // not written yet
+	// panic("handlerSynced is not written yet")
 	// phase4:end
 }
 
@@ -21,7 +21,7 @@ func informerSynced(informer cache.SharedIndexInformer, registration cache.Resou
 	// phase4:solution
 	return informer.HasSynced()
 	// phase4:stub
-	// return false // not written yet
+	// panic("informerSynced is not written yet")
 	// phase4:end
 }
 
