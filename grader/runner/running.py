@@ -39,6 +39,10 @@ class Line(str):
         line.t = t
         return line
 
+    def __getnewargs__(self) -> tuple[str, float]:
+        """What a copy is made of: a line may stand in a message."""
+        return str(self), self.t
+
 
 @dataclass(frozen=True)
 class Exit:

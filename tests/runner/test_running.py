@@ -359,3 +359,10 @@ def test_marked_processes_are_found_and_ended(program):
     assert sweep.end_marked("PHASE4_GRADING", "one-run") == 1
     assert wait_gone(born, PATIENCE)
     assert os.getpid() not in [pid for pid, _ in sweep.marked("PATH", os.environ["PATH"])]
+
+
+def test_a_line_of_output_can_be_copied_into_a_message():
+    from grader.runner.running import Line
+
+    fail = Fail("x", "y", evidence=[Line("it said so", 1.5)])
+    assert fail.message.to_json()["evidence"] == ["it said so"]

@@ -64,7 +64,7 @@ func (s *server) scale(ctx context.Context, name string, replicas int64) error {
 
 // until waits for the WebApp's status to be right; red, with what, if it never is.
 func (s *server) until(ctx context.Context, name, what string, right func(status map[string]any) bool) error {
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(10 * time.Second)
 	for {
 		webapp, err := s.webapps.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

@@ -56,7 +56,7 @@ class Server:
     def get(self, name: str) -> dict:
         return self.call("GET", f"{WEBAPPS}/{name}")
 
-    def until(self, name: str, right: Callable[[dict], Any], what: str, timeout: float = 15.0):
+    def until(self, name: str, right: Callable[[dict], Any], what: str, timeout: float = 10.0):
         """Wait until the WebApp's status is right; Red, with ``what``, if it never is."""
         deadline = time.monotonic() + timeout
         while True:
