@@ -94,11 +94,12 @@ def write(
             wired.add(record.audit_id)
         lines.append(line.strip())
     for event in audit_events:
-        if (event.get("objectRef") or {}).get("resource") in _NOT_KEPT:
-            continue
+        mine = event.get("auditID") in wired
+        if not mine and (event.get("objectRef") or {}).get("resource") in _NOT_KEPT:
+            continue  # what a wire saw is kept whatever it is: it is what confirms it
         if event.get("verb") not in WRITE_VERBS or event.get("stage") == "RequestReceived":
             continue
-        if event.get("auditID") in wired:
+        if mine:
             event = {k: v for k, v in event.items() if k not in ("requestObject", "responseObject")}
         lines.append(json.dumps({"kind": "audit", "event": event}).encode())
     lines.append(json.dumps({"kind": "end", "lines": len(lines) + 1}).encode())

@@ -57,6 +57,21 @@ def test_a_recording_is_one_timeline(whole):
     assert read.unconfirmed == []
 
 
+def test_an_event_that_the_controller_recorded_is_confirmed_as_well(tmp_path):
+    path = tmp_path / "recording.jsonl"
+    events = PODS.replace("pods", "events")
+    made = exchange("create", events, t=1.0, status=201, answer=obj("x", 5), audit_id="one")
+    at = "1970-01-01T00:00:01.000000Z"
+    logged = [
+        audit_event("create", events, at=at, user="a", id="one"),
+        audit_event("create", events, at=at, user="kcm", id="two"),
+    ]
+    recording.write(path, HEADER, [line(made)], logged)
+    read = recording.load(path)
+    assert read.unconfirmed == []
+    assert len(read.timeline.writes()) == 1
+
+
 def test_parts_of_two_clusters_are_noticed(tmp_path):
     path = tmp_path / "recording.jsonl"
     made = exchange("create", PODS, t=1.0, status=201, answer=obj("x", 5), audit_id="elsewhere")
