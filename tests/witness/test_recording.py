@@ -61,10 +61,10 @@ def test_an_event_that_the_controller_recorded_is_confirmed_as_well(tmp_path):
     path = tmp_path / "recording.jsonl"
     events = PODS.replace("pods", "events")
     made = exchange("create", events, t=1.0, status=201, answer=obj("x", 5), audit_id="one")
-    at = "1970-01-01T00:00:01.000000Z"
+    more = {"at": "1970-01-01T00:00:01.000000Z", "objectRef": {"resource": "events"}}
     logged = [
-        audit_event("create", events, at=at, user="a", id="one"),
-        audit_event("create", events, at=at, user="kcm", id="two"),
+        audit_event("create", events, user="a", id="one", **more),
+        audit_event("create", events, user="kcm", id="two", **more),
     ]
     recording.write(path, HEADER, [line(made)], logged)
     read = recording.load(path)
