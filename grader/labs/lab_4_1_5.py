@@ -249,7 +249,7 @@ def _foreign_edits(hands: _Hands) -> dict[str, Outcome]:
             by="controller", resource=resource, namespace=hands.namespace, status=range(200, 300)
         )
         guilty = [w for w in writes if key not in (objects.metadata(w.answer).get(part) or ())]
-        return [describe(guilty[-1])] if guilty else []
+        return [describe(guilty[-1], hands.running.timeline.start)] if guilty else []
 
     deployment = hands.api.get("deployments", hands.deployment, namespace=hands.namespace)
     foo = hands.api.get("foos", hands.foo, namespace=hands.namespace)

@@ -448,7 +448,8 @@ def check_client(submission, run, api, namespace):
             continue
     told = [one.get("stage") for one in stages if isinstance(one, dict)]
     writes = running.timeline.writes(resource=["webapps", "webapps/status"], namespace=namespace)
-    shown = [describe(exchange) for exchange in writes]
+    start = running.timeline.start
+    shown = [describe(exchange, start) for exchange in writes]
     if told != ["created", "ready", "gone"]:
         raise Fail(
             "The program prints the stages created, ready and gone, as its lister shows them.",
@@ -486,5 +487,5 @@ def check_client(submission, run, api, namespace):
             why="A controller that asks the server for each look is a load test.",
             next="Wait for the informer's event, then look the object up by the lister.",
             diagnosis="asked-the-server",
-            evidence=[describe(e) for e in reads[:4]],
+            evidence=[describe(e, start) for e in reads[:4]],
         )

@@ -171,7 +171,7 @@ def check_nothing_forbidden(life):
             else "Whoever watches the log sees the WebApp stay as it is, and nothing else.",
             next=f"Grant the first of these, run again, and look for the next; where: {FILE}.",
             diagnosis="subresource-forbidden" if sub else "verb-forbidden",
-            evidence=[describe(e) for e in refused[:4]],
+            evidence=[describe(e, exchanges[0].t) for e in refused[:4]],
         )
     if trouble is not None:
         raise trouble
