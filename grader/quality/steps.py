@@ -164,8 +164,11 @@ def generated() -> Result:
     result.add(phase4("dev", "cut", "--check"))
     result.add(phase4("dev", "pins"))
     if missing := _go_missing():
-        result.notes.append(f"the index of cited sources: {missing}")
+        result.notes.append(
+            f"the index of cited sources, and the code of the WebApp type: {missing}"
+        )
     else:
+        result.add(phase4("dev", "generate", "--check"))
         # A source that cannot be had here is said, and is no failure: some proxies
         # serve not every module.
         check = [sys.executable, "-m", "grader", "dev", "index", "--check"]
