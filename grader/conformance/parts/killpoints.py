@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from grader.conformance import contract, invariants
-from grader.conformance.bench import Bench
+from grader.conformance.bench import STARTING, Bench
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Message, NotGraded
@@ -139,12 +139,15 @@ def kill_table(
     recovery: float = RECOVERY,
     of_a_kind: int = MOST_OF_A_KIND,
     most_lost: int = MOST_LOST,
+    one_by_one: bool = False,
 ) -> list[Outcome]:
     """Try every kill point of the steps; one outcome for each, in the order of the writes.
 
     ``recovery``: seconds for a world to be right again after a restart.
     ``of_a_kind``: repetitions of one kind of write that are tried. After
     ``most_lost`` losses the rest is not tried: the point is made.
+    ``one_by_one``: what a point needs is made before it, not before all of them,
+    so that a process which only knows what it was told has been told of that.
     """
     bench.stop_shared()
     bench.end_own()
@@ -153,13 +156,15 @@ def kill_table(
     for step in steps:
         points += _enumerate(bench, running, step, of_a_kind)
     # Everything that a point needs to be there first is made while nothing is killed.
-    prepared = [(point, _prepare(bench, point.step)) for point in points]
-    for point, app in prepared:
-        if point.step != "create":
-            bench.settled(app, "creating a WebApp")
+    prepared = {} if one_by_one else {point: _prepare(bench, point.step) for point in points}
+    for point, app in prepared.items():
+        _wait_prepared(bench, point.step, app)
     outcomes: list[Outcome] = []
-    for point, app in prepared:
-        outcomes.append(_try(bench, running, point, app, recovery))
+    for point in points:
+        if point not in prepared:
+            prepared[point] = _prepare(bench, point.step)
+            _wait_prepared(bench, point.step, prepared[point])
+        outcomes.append(_try(bench, running, point, prepared[point], recovery))
         if sum(outcome.converged is False for outcome in outcomes) >= most_lost:
             break
     running.kill()
@@ -170,10 +175,7 @@ def _enumerate(
     bench: Bench, running: RunningProgram, step: Step, of_a_kind: int
 ) -> list[KillPoint]:
     app = _prepare(bench, step)
-    namespace = app["metadata"]["namespace"]
-    if step != "create":
-        bench.settled(app, "creating a WebApp")
-        bench.history.quiet(namespace, 0.3, 5.0)
+    _wait_prepared(bench, step, app)
     since = time.time()
     _act(bench, step, app)
     kinds: Counter[tuple[str, str]] = Counter()
@@ -202,6 +204,13 @@ def _prepare(bench: Bench, step: Step) -> dict:
     if step == "create":
         return contract.webapp(bench.name(), namespace, replicas=2)
     return bench.create(namespace, replicas=2)
+
+
+def _wait_prepared(bench: Bench, step: Step, app: dict) -> None:
+    """Until the WebApp of :func:`_prepare` is right, and its operator has nothing to do."""
+    if step != "create":
+        bench.settled(app, "creating a WebApp")
+        bench.history.quiet(app["metadata"]["namespace"], 0.3, 5.0)
 
 
 def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
@@ -249,7 +258,14 @@ def _try(
         running.wait_exit(5.0, "is killed at its write")
     rule.remove()
     if running.exited is not None:
+        restarted = time.time()
         running.start()
+        # How long a start takes is not judged.
+        bench.wait_exchange(
+            running,
+            lambda e: e.t_request >= restarted and e.resource == "webapps" and e.status == 200,
+            STARTING,
+        )
     try:
         _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
     except Fail as fail:
