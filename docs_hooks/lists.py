@@ -28,7 +28,8 @@ STATIC = {
     "your own verdicts, from the reports in your workspace. Opened from a file or another web "
     "server it can't reach them. The same in a terminal: `phase4 progress`.",
     "gate": "Where the site is served by `phase4 start`, your own evidence for each condition "
-    "appears below. In a terminal: `phase4 gate`.",
+    "appears below. In a terminal: `phase4 gate`, and `phase4 gate --live` to have "
+    "the labs behind it graded again as they are now.",
     "checklist": "Where the site is served by `phase4 start`, the lines that your labs have ticked "
     "are marked.",
     "next": "`phase4 start` serves this site with your own progress in it, and shows here what to do next.",

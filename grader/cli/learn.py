@@ -190,11 +190,35 @@ def progress(as_json: AsJson = False) -> None:
     console().print(progress_view(standing, course.load()))
 
 
-def gate(as_json: AsJson = False) -> None:
+def gate(
+    condition: Annotated[
+        int | None, typer.Argument(metavar="[NUMBER]", help="Only this condition.")
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Grade the labs behind it anew, from your folder as it is now."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show the three conditions for the next phase, and what each still lacks."""
     from grader.report import progress as reading
 
-    conditions = reading.gate(reading.progress(_reports()))
+    numbers = [one.number for one in course.load().gate]
+    if condition is not None and condition not in numbers:
+        raise typer.BadParameter(f"one of {', '.join(map(str, numbers))}", param_hint="NUMBER")
+    chosen = numbers if condition is None else [condition]
+    if live:
+        from grader.cli.check import grade_anew
+
+        labs = [lab for lab in course.load().labs if set(lab.gate) & set(chosen)]
+        grade_anew([lab for lab in labs if lab.built], quiet=as_json)
+    conditions = [
+        entry
+        for entry in reading.gate(reading.progress(_reports()))
+        if entry.condition.number in chosen
+    ]
     met = bool(conditions) and all(condition.met for condition in conditions)
     if as_json:
         _print_json(

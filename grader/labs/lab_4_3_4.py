@@ -87,9 +87,9 @@ def answers(submission):
 
 @pytest.fixture(scope="module")
 def predicted(answers):
-    """Mode to the number predicted, as it was written; what is measured is measured after that."""
+    """Mode to the number predicted; what is measured is measured after that."""
     try:
-        return {m: answers.require_prediction(m, number=True).value for m in ("level", "edge")}
+        entries = {mode: answers.require_prediction(mode, number=True) for mode in MODES}
     except (Fail, NotGraded) as outcome:
         message = outcome.message
         raise NotGraded(
@@ -99,6 +99,7 @@ def predicted(answers):
             next=message.next or f"Write both numbers under «{PREDICTIONS}» in answers.md first.",
             diagnosis="prediction-first",
         ) from None
+    return {mode: round(entry.number()) for mode, entry in entries.items()}
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def tables(request, grading, edge):
     evidence="written",
 )
 def check_predictions(answers):
-    for mode in ("level", "edge"):
+    for mode in MODES:
         answers.require_prediction(mode, number=True)
 
 

@@ -65,6 +65,14 @@ def lab_report(report: LabReport, title: str) -> RenderableType:
     return Group(*parts)
 
 
+def lab_line(report: LabReport, title: str) -> Text:
+    """A report in a line: the lab and its verdict."""
+    word = report.verdict.value
+    return Text.assemble(
+        (f"{mark(word)} ", f"bold {STYLE[word]}"), f"{report.lab}  {title}  ", _summary(report)
+    )
+
+
 def _measured(report: LabReport) -> Table:
     """Observations, a prediction beside what came of it; pictures are on the lab's page."""
     table = Table.grid(padding=(0, 2))

@@ -83,6 +83,18 @@ def test_what_reads_reports_works_before_init(
     assert data
 
 
+def test_one_condition_of_the_gate(workspace_dir: Path) -> None:
+    (condition,) = json.loads(phase4("gate", "2", "--json").stdout)["conditions"]
+    assert condition["number"] == 2 and not condition["met"]
+    done = phase4("gate", "7")
+    assert done.returncode == 2 and "one of 1, 2, 3" in done.stderr
+
+
+def test_the_gate_grades_what_is_in_the_folder_now(workspace_dir: Path) -> None:
+    done = phase4("gate", "1", "--live")
+    assert done.returncode == 5 and "phase4 init" in done.stderr
+
+
 def test_check_without_a_workspace_is_the_environments_fault(workspace_dir: Path) -> None:
     done = phase4("check", "4.1.1")
     assert done.returncode == 5
