@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -27,13 +28,18 @@ func follow(arguments []string) {
 	version := flags.String("version", "v1", "the resource's version")
 	resource := flags.String("resource", "configmaps", "the resource's plural name")
 	namespace := flags.String("namespace", "", "one namespace, or all")
+	watchSeconds := flags.Int64("watch-seconds", 0, "how long a watch is asked for; 0: client-go's own choice")
 	must(flags.Parse(arguments))
 	quiet()
 
 	client, err := dynamic.NewForConfig(&rest.Config{Host: *url, QPS: 1000, Burst: 1000})
 	must(err)
 	gvr := schema.GroupVersionResource{Group: *group, Version: *version, Resource: *resource}
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, *namespace, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, *namespace, func(options *metav1.ListOptions) {
+		if *watchSeconds > 0 && options.TimeoutSeconds != nil {
+			options.TimeoutSeconds = watchSeconds
+		}
+	})
 	informer := factory.ForResource(gvr).Informer()
 
 	var lock sync.Mutex

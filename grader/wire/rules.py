@@ -11,7 +11,9 @@ Actions on requests (``VERBS`` and ``RESOURCES`` say which; both may be left out
 ``kill-after``               forward; once applied, SIGKILL before it hears of it
 ``answer CODE``              answer CODE (409, 410, 422, 429, 500, 503, ...), and do
                              not forward. Options: ``retry-after=SECONDS``,
-                             ``reason=WORD``, ``message=TEXT`` (``_`` for a space)
+                             ``reason=WORD``, ``message=TEXT`` (``_`` for a space);
+                             ``answer 504 reason=ResourceVersionTooLarge`` is a server
+                             that lags behind what the client has seen
 ``timeout``                  answer 504 Timeout without forwarding;
                              with ``applied=yes``, forward first: it did happen
 ``drop-answer``              forward; once applied, cut the connection unanswered
@@ -50,6 +52,7 @@ watch that asks for the initial events, since client-go lists that way.
 ``ns=``, ``name=``, ``client=`` narrow it down; ``except=leases,events`` leaves
 resources out (with their subresources). ``path=PREFIX`` selects by the
 request's path, and alone reaches what is no resource (discovery, health).
+``version=N`` selects requests (not events) that ask for resourceVersion N.
 ``nth=N`` starts with the N-th match after the rule was added, ``times=N`` (or
 ``always``) ends after N. ``chance=0.3`` lets the run's seed decide. ``times`` is
 1 by default, and ``always`` for ``hold``, ``freeze``, ``delay`` and
@@ -117,6 +120,9 @@ REASONS = {
     504: "Timeout",
 }
 
+#: The cause with which a 504 says that the version asked for is not there yet.
+TOO_LARGE = "ResourceVersionTooLarge"
+
 _RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9.-]+)?(/([a-z]+|\*))?$|\*$")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?$")
 
@@ -170,6 +176,8 @@ class Rule:
     excepted: frozenset[str] = frozenset()
     #: What a request's path begins with; discovery is selected by nothing else.
     path: str = ""
+    #: The resourceVersion that a list or watch asks for.
+    version: str = ""
     nth: int = 1
     #: How many matches it acts on; ALWAYS for as long as it is there.
     times: int | None = None
@@ -194,7 +202,7 @@ class Rule:
         _validate(self)
 
     def selects(self, info: RequestInfo, client: str) -> bool:
-        """Whether verb, resource, namespace and client fit; the name is looked at apart."""
+        """Whether verb, resource, namespace and client fit; name and version are looked at apart."""
         if self.path and not info.path.startswith(self.path):
             return False
         if not info.is_resource and not self.path:
@@ -279,8 +287,13 @@ def status_object(code: int, reason: str, message: str, retry_after: int | None 
         "reason": reason or REASONS.get(code, "Unknown"),
         "code": code,
     }
+    if reason == TOO_LARGE:
+        # apiserver storage/errors.go, NewTooLargeResourceVersionError: the reason is the cause's.
+        status["reason"] = REASONS[504]
+        cause = {"reason": TOO_LARGE, "message": "Too large resource version"}
+        status["details"] = {"causes": [cause]}
     if retry_after is not None:
-        status["details"] = {"retryAfterSeconds": retry_after}
+        status.setdefault("details", {})["retryAfterSeconds"] = retry_after
     return status
 
 
@@ -432,7 +445,7 @@ def _set_option(given: dict, key: str, value: str, word: str) -> None:
 
     if key in ("ns", "namespace"):
         given["namespace"] = value
-    elif key in ("name", "client", "reason", "part", "path"):
+    elif key in ("name", "client", "reason", "part", "path", "version"):
         given[key] = value
     elif key == "except":
         given["excepted"] = frozenset(r.resource for r in _resources(value))
@@ -450,8 +463,8 @@ def _set_option(given: dict, key: str, value: str, word: str) -> None:
         given[key] = yes_or_no()
     else:
         raise RuleError(
-            f"«{key}=» is not an option of a rule; the options are ns, name, client, path, nth, "
-            "times, chance, retry-after, reason, message, part, applied, cleanly."
+            f"«{key}=» is not an option of a rule; the options are ns, name, client, path, version, "
+            "nth, times, chance, retry-after, reason, message, part, applied, cleanly."
         )
 
 
@@ -474,6 +487,7 @@ def _format(rule: Rule) -> str:
         "client": rule.client,
         "except": ",".join(sorted(rule.excepted)),
         "path": rule.path,
+        "version": rule.version,
         "nth": rule.nth if rule.nth > 1 else "",
         "retry-after": "" if rule.retry_after is None else rule.retry_after,
         "reason": rule.reason,

@@ -65,15 +65,25 @@ class _Notes:
 class Ours(_Notes):
     """The Python machinery's informer."""
 
-    def __init__(self, url: str, *, watch_list: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        watch_list: bool = True,
+        resource: Resource = CONFIGMAPS,
+        watch_seconds: float | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
+        if watch_seconds is not None:
+            options["watch_timeout"] = (watch_seconds, watch_seconds)
         configuration = kubernetes_client.Configuration()
         configuration.host = url
         configuration.connection_pool_maxsize = 16
         client = Client(kubernetes_client.ApiClient(configuration))
         self.errors: list[Exception] = []
         self.informer = SharedInformer(
-            ResourceClient(client, CONFIGMAPS),
+            ResourceClient(client, resource),
             use_watch_list=watch_list,
             on_error=self.errors.append,
             **options,
@@ -112,10 +122,23 @@ class Ours(_Notes):
 class ClientGo(_Notes):
     """client-go's informer, in the oracle's process."""
 
-    def __init__(self, binary: Path, url: str, *, watch_list: bool = True) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        url: str,
+        *,
+        watch_list: bool = True,
+        resource: Resource = CONFIGMAPS,
+        watch_seconds: float = 0,
+    ) -> None:
         super().__init__()
         self._process = subprocess.Popen(
-            [str(binary), "follow", "--url", url],
+            [
+                *(str(binary), "follow", "--url", url),
+                *("--group", resource.group, "--version", resource.version),
+                *("--resource", resource.plural, "--namespace", resource.namespace),
+                *("--watch-seconds", str(int(watch_seconds))),
+            ],
             env={**os.environ, "KUBE_FEATURE_WatchListClient": str(watch_list).lower()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

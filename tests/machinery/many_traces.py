@@ -14,6 +14,7 @@ tests with hypothesis' ``@example``.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import subprocess
@@ -166,7 +167,7 @@ def compare(name: str, count: int, number: int, oracle: Path) -> tuple[int, int,
     done = calls = 0
     source = distinct(FAMILIES[name], count, number)
     with ThreadPoolExecutor(1) as aside:
-        while batch := [one for one, _ in zip(source, range(BATCH), strict=False)]:
+        while batch := list(itertools.islice(source, BATCH)):
             text = "\n".join(text for _, text in batch) + "\n"
             theirs = aside.submit(
                 subprocess.run, [oracle], input=text, capture_output=True, text=True, check=True

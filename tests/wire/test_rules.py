@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from grader.wire.engine import Armed, event_matches
 from grader.wire.requests import RequestInfo, parse
-from grader.wire.rules import ALWAYS, ResourceSelector, Rule, RuleError, parse_rule
+from grader.wire.rules import (
+    ALWAYS,
+    ResourceSelector,
+    Rule,
+    RuleError,
+    parse_rule,
+    status_object,
+)
 
 POD = RequestInfo("create", "", "v1", "pods", "", "a", "")
 STATUS = RequestInfo("update", "x.io", "v1", "webapps", "status", "a", "w")
@@ -173,3 +180,12 @@ def test_discovery_is_reached_by_its_path_alone():
     assert not rule.selects(POD, "op")
     assert not parse_rule("delay 1s any").selects(discovery, "op")
     assert parse_rule(str(rule)) == rule
+
+
+def test_a_version_that_is_too_large_is_the_cause_of_a_timeout():
+    status = status_object(
+        504, "ResourceVersionTooLarge", "Too large resource version: 9, current: 1"
+    )
+    assert status["reason"] == "Timeout"
+    assert [cause["reason"] for cause in status["details"]["causes"]] == ["ResourceVersionTooLarge"]
+    assert "details" not in status_object(504, "Timeout", "too_large"), "any other has no cause"
