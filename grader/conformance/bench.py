@@ -92,17 +92,27 @@ class Bench:
         #: Whether this view may start processes of its own, and those it did start.
         self._alone = False
         self._own: list[RunningProgram] = []
+        #: Rules that this view has put on the wire of the shared process.
+        self._rules: list[RuleHandle] = []
+        #: Whether work on any WebApp shows that the operator is not stuck with this view's.
+        self._many = False
         self._shared = _Shared(runner or Runner(cluster, run_dir, seed=seed).__enter__())
         self._owns_runner = runner is None
+        #: Namespaces of all views, and those of this one.
         self._namespaces: list[str] = []
+        self._mine: list[str] = []
 
     def for_scenario(self, one: Scenario) -> Bench:
         """A view with measurements, randomness and namespaces of its own."""
-        return self._view(one.id, alone=one.alone)
+        view = self._view(one.id, alone=one.alone)
+        view._many = one.alone or one.part != "functional"
+        return view
 
     def for_lab(self, name: str) -> Bench:
         """The same for a lab's own work with the bench, alone with its operator."""
-        return self._view(name, alone=True)
+        view = self._view(name, alone=True)
+        view._many = True
+        return view
 
     def _view(self, name: str, alone: bool) -> Bench:
         view = object.__new__(Bench)
@@ -110,7 +120,7 @@ class Bench:
         view.measured = {}
         view.rng = random.Random(f"{self.seed}/{name}")
         view._alone = alone
-        view._own = []
+        view._own, view._rules, view._mine = [], [], []
         return view
 
     def log(self, text: str) -> None:
@@ -130,11 +140,15 @@ class Bench:
 
     # -- the operator ---------------------------------------------------------------
 
-    def ready(self) -> None:
+    def ready(self, resyncing: bool = False) -> None:
         """See to it that the shared process runs: start it, again where it has died."""
         with self._shared.lock:
+            if self._shared.resyncing != resyncing:
+                self.stop_shared()
             if self._shared.operator is None:
-                self._shared.operator = self._start("operator")
+                self._shared.resyncing = resyncing
+                flags = ("--resync", "1s") if resyncing else ()
+                self._shared.operator = self._start("operator", *flags)
                 self._wait_started(self._shared.operator)
             elif self._shared.operator.exited is not None:
                 self._shared.operator.start()
@@ -146,6 +160,22 @@ class Bench:
                 self._shared.operator.kill()
                 self._shared.operator.wire.close()
                 self._shared.operator = None
+
+    @property
+    def operator(self) -> RunningProgram:
+        """The shared process, in a scenario that is not alone."""
+        assert self._shared.operator is not None and not self._alone
+        return self._shared.operator
+
+    def rule(self, text: str) -> RuleHandle:
+        """Put a rule on the shared process's wire; it goes with the scenario at the latest.
+
+        Others work with that process at the same time: the rule must name a
+        namespace or an object, or do no harm to anybody else.
+        """
+        handle = self.operator.wire.rules.add(text)
+        self._rules.append(handle)
+        return handle
 
     def start(
         self, *flags: str, rules: Sequence[str] = (), client: str = "", **keywords: Any
@@ -166,6 +196,8 @@ class Bench:
 
     def end_own(self) -> None:
         """End what this view started and did not end itself: the next scenario is alone again."""
+        for rule in self._rules:
+            rule.remove()
         for program in self._own:
             if program.exited is None:
                 program.kill()
@@ -196,6 +228,7 @@ class Bench:
         name = f"gate-{random.SystemRandom().randrange(16**8):08x}"
         self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._namespaces.append(name)
+        self._mine.append(name)
         return name
 
     def let_go(self, namespace: str) -> None:
@@ -351,24 +384,34 @@ class Bench:
         ]
         return sorted(found, key=lambda exchange: exchange.t_request)
 
+    def writes(self, since: float = 0.0) -> list[Exchange]:
+        """The operator's writes since then for this view's WebApps, or for nobody's at all.
+
+        Leases and events are left out, and what it does for the WebApps of
+        other scenarios.
+        """
+        others = set(self._namespaces) - set(self._mine)
+        records = {
+            contract.record_name(state.object)
+            for state in self.history.states(resource="webapps")
+            if state.namespace in others
+        }
+        return [
+            e
+            for e in self.exchanges()
+            if e.verb in WRITE_VERBS
+            and e.resource not in ("leases", "events")
+            and e.t_request >= since
+            and e.namespace not in others
+            and not (e.namespace == contract.DNS_NAMESPACE and e.name in records)
+        ]
+
     def wait_exchange(
         self, program: RunningProgram, predicate: Callable[[Exchange], bool], timeout: float
     ) -> bool:
         """Wait until the process has had such an exchange; False after ``timeout`` s or its end."""
         return self._wait(
             program, timeout, lambda: any(map(predicate, self._shared.record(program)))
-        )
-
-    def wait_write(self, program: RunningProgram, since: float, timeout: float) -> bool:
-        """Wait until the process writes something (other than a lease or an event)."""
-        return self.wait_exchange(
-            program,
-            lambda e: (
-                e.verb in WRITE_VERBS
-                and e.resource not in ("leases", "events")
-                and e.t_request >= since
-            ),
-            timeout,
         )
 
     def fires(self, program: RunningProgram, rule: RuleHandle, timeout: float) -> bool:
@@ -408,6 +451,8 @@ class _Shared:
         self.runner = runner
         self.lock = threading.RLock()
         self.operator: RunningProgram | None = None
+        #: Whether that one was told to resync every second.
+        self.resyncing = False
         self.built: Program | None = None
         self.numbers = itertools.count(1)
         self._records: dict[Path, tuple[int, list[Exchange]]] = {}

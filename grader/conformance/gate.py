@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
 
 #: Scenarios that share the operator process and run at the same time.
-AT_ONCE = 6
+AT_ONCE = 8
 
 
 @dataclass
@@ -103,17 +103,34 @@ def conform(
         return result
 
     try:
-        for part in PARTS:
-            together = [s for s in chosen if s.part == part and not s.alone]
-            if together:
-                with ThreadPoolExecutor(AT_ONCE) as pool:
-                    report.results += pool.map(run, together)
-            report.results += [run(s) for s in chosen if s.part == part and s.alone]
+        report.results = run_all(chosen, run)
     finally:
         bench.close()
         report.duration = time.monotonic() - began
     report.save(run_dir / "conformance.json")
     return report
+
+
+def run_all(chosen: Sequence[Scenario], run: Callable[[Scenario], Result]) -> list[Result]:
+    """Run scenarios, those together that can be; the results are in the order of ``chosen``.
+
+    Part by part those that share a process; then those that share a resyncing
+    one, in which each part does one thing after the other; then the rest.
+    """
+    found: dict[str, Result] = {}
+
+    def in_turn(these: Iterable[Scenario]) -> None:
+        for one in these:
+            found[one.id] = run(one)
+
+    sharing = [s for s in chosen if not s.alone and not s.resyncing]
+    resyncing = [s for s in chosen if s.resyncing]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for part in PARTS:
+            list(pool.map(in_turn, ([s] for s in sharing if s.part == part)))
+        list(pool.map(in_turn, ([s for s in resyncing if s.part == part] for part in PARTS)))
+    in_turn(s for s in chosen if s.alone)
+    return [found[one.id] for one in chosen]
 
 
 def select(only: Iterable[str] = ()) -> list[Scenario]:

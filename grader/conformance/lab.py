@@ -7,12 +7,11 @@ those of its theme with :func:`require`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from grader.conformance.bench import Bench, Subject
-from grader.conformance.gate import AT_ONCE, prepare, select
+from grader.conformance.gate import prepare, run_all, select
 from grader.conformance.scenario import Result, judge
 from grader.verdict import Fail, NotGraded, Unknown, Verdict
 
@@ -66,13 +65,9 @@ def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Res
             result = found[one.id] = judge(one, bench)
             if result.message is not None and result.message.diagnosis in _HOPELESS:
                 raise_for(result)
-    together = [one for one in chosen if one.id not in found and not one.alone]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for result in pool.map(lambda one: judge(one, bench), together):
-            found[result.id] = result
-    for one in chosen:
-        if one.alone and one.id not in found:
-            found[one.id] = judge(one, bench)
+    rest = [one for one in chosen if one.id not in found]
+    for result in run_all(rest, lambda one: judge(one, bench)):
+        found[result.id] = result
     return found
 
 

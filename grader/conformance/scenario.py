@@ -24,7 +24,8 @@ class Scenario:
     """``id`` is ``part/name`` and never changes; ``title`` a sentence in the present tense.
 
     ``alone`` says that it needs an operator process of its own: no other
-    scenario runs meanwhile.
+    scenario runs meanwhile. The others share one, those that are ``resyncing``
+    another, which is told to resync every second.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Scenario:
     title: str
     run: Callable[[Bench], None]
     alone: bool = False
+    resyncing: bool = False
 
 
 @dataclass
@@ -60,7 +62,7 @@ _REGISTRY: dict[str, Scenario] = {}
 
 
 def scenario(
-    id: str, title: str, *, alone: bool = False
+    id: str, title: str, *, alone: bool = False, resyncing: bool = False
 ) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
     """Register a function as the scenario ``id``; its part is the word before the slash."""
 
@@ -68,7 +70,7 @@ def scenario(
         part = id.partition("/")[0]
         if part not in PARTS or id in _REGISTRY:
             raise ValueError(f"{id} is no new scenario of {', '.join(PARTS)}")
-        _REGISTRY[id] = Scenario(id, part, title, function, alone)  # type: ignore[arg-type]
+        _REGISTRY[id] = Scenario(id, part, title, function, alone, resyncing)  # type: ignore[arg-type]
         return function
 
     return register
@@ -90,7 +92,7 @@ def judge(one: Scenario, bench: Bench) -> Result:
     message: Message | None = None
     try:
         if not one.alone:
-            bench.ready()
+            bench.ready(one.resyncing)
         one.run(view)
         verdict = Verdict.PASS
     except Outcome as outcome:

@@ -7,6 +7,7 @@ import time
 
 from aiohttp import web
 
+from grader.wire import protobuf
 from grader.wire.engine import Armed
 from grader.wire.recorder import Raw, Recorder, embed, embed_answer
 from grader.wire.records import WRITE_VERBS
@@ -127,6 +128,8 @@ class Draft:
 
 
 def _name(body: bytes) -> str:
+    if name := protobuf.object_name(body):
+        return name
     try:
         data = json.loads(body)
         # A refused create names the object in its Status.

@@ -13,7 +13,6 @@ from grader.verdict import Fail, NotGraded
 from grader.wire.records import WRITE_VERBS
 
 if TYPE_CHECKING:
-    from grader.runner import RunningProgram
     from grader.wire import RuleHandle
 
 #: Each write of a WebApp's life, as the wire's rules name it.
@@ -50,20 +49,13 @@ def _rule(error: str, target: str, options: str = "") -> str:
     return " ".join(word for word in words if word)
 
 
-@scenario(
-    "faults/errors-on-create", "An error on any write of a new WebApp is got over", alone=True
-)
+@scenario("faults/errors-on-create", "An error on any write of a new WebApp is got over")
 def errors_on_create(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
-    # Nobody hears of the WebApps before every rule is in its place.
-    held = running.wire.rules.add("freeze watch webapps")
-    tried = []
-    for when, target in WRITES.items():
-        for error in ERRORS:
-            app = bench.create(bench.namespace(), replicas=2)
-            tried.append((when, error, target, app, _add(running, error, target, app)))
-    held.remove()
+    tried = [
+        (when, error, target, *_created_under(bench, error, target))
+        for when, target in WRITES.items()
+        for error in ERRORS
+    ]
     table: dict[str, str] = {}
     for when, error, target, app, rule in tried:
         bench.settled(app, f"«{rule.text}» hit it, as {when}", timeout=RECOVERY)
@@ -72,14 +64,27 @@ def errors_on_create(bench: Bench) -> None:
         invariants.finalizer_before_record(bench, app)
         invariants.never_more_pods_than(bench, app, 2, slack=_slack(error, target))
     bench.measured["converged"] = table
-    running.kill()
 
 
-def _add(running: RunningProgram, error: str, target: str, app: dict) -> RuleHandle:
+def _created_under(bench: Bench, error: str, target: str) -> tuple[dict, RuleHandle]:
+    """A new WebApp, and the rule that lets an error hit that kind of write of it alone."""
+    namespace = bench.namespace()
+    if not target.endswith("configmaps"):
+        rule = bench.rule(_rule(error, target, f"ns={namespace}"))
+        return bench.create(namespace, replicas=2), rule
+    # Its record's name is known when it is made: until then it gets no further than the finalizer.
+    held = bench.rule(f"hold update,patch webapps ns={namespace}")
+    app = bench.create(namespace, replicas=2)
+    rule = _hit(bench, error, target, app)
+    held.remove()
+    return app, rule
+
+
+def _hit(bench: Bench, error: str, target: str, app: dict) -> RuleHandle:
     """The rule that lets an error hit that kind of write for this WebApp alone."""
     if target.endswith("configmaps"):
-        return running.wire.rules.add(_rule(error, target, f"name={contract.record_name(app)}"))
-    return running.wire.rules.add(_rule(error, target, f"ns={app['metadata']['namespace']}"))
+        return bench.rule(_rule(error, target, f"name={contract.record_name(app)}"))
+    return bench.rule(_rule(error, target, f"ns={app['metadata']['namespace']}"))
 
 
 def _slack(error: str, target: str) -> int:
@@ -88,18 +93,14 @@ def _slack(error: str, target: str) -> int:
     return 1 if error in ("drop-answer", "timeout") and "pods" in target else 0
 
 
-@scenario(
-    "faults/errors-on-delete", "An error on any write of a WebApp's end is got over", alone=True
-)
+@scenario("faults/errors-on-delete", "An error on any write of a WebApp's end is got over")
 def errors_on_delete(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
     cases = [(when, target, error) for when, target in LAST_WRITES.items() for error in ERRORS]
     apps = [bench.create(bench.namespace(), replicas=2) for _ in cases]
     for app in apps:
         bench.settled(app, "creating a WebApp")
     tried = [
-        (when, error, target, app, _add(running, error, target, app))
+        (when, error, target, app, _hit(bench, error, target, app))
         for (when, target, error), app in zip(cases, apps, strict=True)
     ]
     smaller = {
@@ -120,32 +121,27 @@ def errors_on_delete(bench: Bench) -> None:
         invariants.record_gone_before_finalizer(bench, app)
         invariants.nothing_made_while_terminating(bench, app)
     bench.measured["converged"] = table
-    running.kill()
 
 
 def _pods(target: str) -> bool:
     return target.endswith("pods")
 
 
-@scenario(
-    "faults/backoff", "What fails again and again is tried again with growing pauses", alone=True
-)
+@scenario("faults/backoff", "What fails again and again is tried again with growing pauses")
 def backoff(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
     window = 4.0
     tried = []
     for target in ("create,patch pods", "update,patch webapps/status"):
         namespace = bench.namespace()
-        rule = running.wire.rules.add(f"answer 500 {target} ns={namespace} times=always")
+        rule = bench.rule(f"answer 500 {target} ns={namespace} times=always")
         tried.append((target, rule, bench.create(namespace, replicas=1)))
-    bench.ended_within(running, window)
+    bench.ended_within(bench.operator, window)
     for _, rule, _ in tried:
         rule.remove()
     for target, _, app in tried:
         attempts = [
             e
-            for e in bench.exchanges(running.client)
+            for e in bench.exchanges()
             if e.namespace == app["metadata"]["namespace"] and e.status == 500
         ]
         per_write = Counter((e.verb, e.target, e.name) for e in attempts)
@@ -155,7 +151,6 @@ def backoff(bench: Bench) -> None:
         if most > 30 or _is_flat(attempts):
             raise _no_backoff(attempts, most, window)
         bench.settled(app, "the API server answered 500 for a while", timeout=60.0)
-    running.kill()
 
 
 def _is_flat(attempts: list) -> bool:
@@ -184,17 +179,14 @@ def _no_backoff(attempts: list, most: int, window: float) -> Fail:
 @scenario(
     "faults/edited-while-failing",
     "What is tried again is what is wanted now, not what was wanted at the first try",
-    alone=True,
 )
 def edited_while_failing(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=1)
     bench.settled(app, "creating a WebApp")
-    rule = running.wire.rules.add(f"answer 500 create,patch pods ns={namespace} times=always")
+    rule = bench.rule(f"answer 500 create,patch pods ns={namespace} times=always")
     bench.change(app, replicas=4)
-    if not bench.fires(running, rule, 10.0):
+    if not bench.fires(bench.operator, rule, 10.0):
         rule.remove()
         raise NotGraded(
             "Scaling up makes Pods, so that a failure can be put in the way.",
@@ -203,7 +195,7 @@ def edited_while_failing(bench: Bench) -> None:
         )
     app = bench.change(app, replicas=2)
     # Long enough for the news to arrive, and for some tries in vain.
-    bench.ended_within(running, 1.5)
+    bench.ended_within(bench.operator, 1.5)
     rule.remove()
     bench.settled(
         app,
@@ -221,7 +213,6 @@ def edited_while_failing(bench: Bench) -> None:
             next="Put the key back, not the object; on the next try, read what is wanted now.",
             diagnosis="retried-old-payload",
         )
-    running.kill()
 
 
 @scenario(
@@ -289,16 +280,15 @@ def hidden_delete(bench: Bench) -> None:
 
 
 @scenario(
-    "faults/frozen-cache", "With a cache that stands still, nothing is made twice", alone=True
+    "faults/frozen-cache", "With a cache that stands still, nothing is made twice", resyncing=True
 )
 def frozen_cache(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
     # The caches must be full before they can be stale.
     warm = bench.create(bench.namespace(), replicas=1)
     bench.settled(warm, "creating a WebApp")
     namespace = bench.namespace()
-    running.wire.rules.add("freeze watch pods")
+    # For everybody: only what resyncs goes on meanwhile, and that must do nothing anyway.
+    frozen = bench.rule("freeze watch pods")
     app = bench.create(namespace, replicas=3)
     bench.history.until(namespace, lambda: len(bench.history.pods(app)) >= 3, 10.0)
     for number in range(5):
@@ -311,20 +301,17 @@ def frozen_cache(bench: Bench) -> None:
         )
         bench.history.quiet(namespace, 0.15, 3.0)
     invariants.never_more_pods_than(bench, app, 3)
-    running.wire.rules.thaw()
+    frozen.remove()
     bench.settled(app, "the watch of Pods stood still for a while", timeout=30.0)
     invariants.never_more_pods_than(bench, app, 3)
-    running.kill()
 
 
-@scenario("faults/stale-spec", "Nothing is destroyed on a spec that is out of date", alone=True)
+@scenario("faults/stale-spec", "Nothing is destroyed on a spec that is out of date", resyncing=True)
 def stale_spec(bench: Bench) -> None:
-    bench.stop_shared()
-    running = bench.start()
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=1)
     bench.settled(app, "creating a WebApp")
-    running.wire.rules.add("freeze watch webapps")
+    frozen = bench.rule("freeze watch webapps")
     # A second operator's work, or this one's from before a restart: the spec went
     # up to 3 and the Pods are there, and this cache has heard of the Pods alone.
     app = bench.change(app, replicas=3)
@@ -349,7 +336,7 @@ def stale_spec(bench: Bench) -> None:
         for s in bench.history.states(resource="pods")
         if s.namespace == namespace and (s.type == "DELETED" or contract.is_terminating(s.object))
     ]
-    running.wire.rules.thaw()
+    frozen.remove()
     if deleted:
         raise Fail(
             "While the live spec says 3 replicas, none of 3 Pods is deleted.",
@@ -360,7 +347,6 @@ def stale_spec(bench: Bench) -> None:
             diagnosis="acted-on-stale-spec",
         )
     bench.settled(app, "the watch of WebApps stood still for a while", timeout=30.0)
-    running.kill()
 
 
 @scenario(
@@ -386,19 +372,26 @@ def no_cache_yet(bench: Bench) -> None:
     app = bench.create(namespace, replicas=2)
     bench.settled(app, "creating a WebApp")
     first.kill()
-    for held in ("pods", "webapps", "configmaps"):
-        running = bench.start(rules=[f"hold list {held}"])
-        since = time.time()
+    since = time.time()
+    # All at once: who waits for a cache does nothing that the others could see.
+    waiting = {
+        held: bench.start(rules=[f"hold list {held}"]) for held in ("pods", "webapps", "configmaps")
+    }
+    for held, running in list(waiting.items()):
         if not bench.fires(running, next(iter(running.wire.rules)), 10.0):
-            running.kill()
-            continue  # It never asks for them: it has no such cache to wait for.
-        ended = bench.ended_within(running, 1.5)
+            # It never asks for them: it has no such cache to wait for.
+            waiting.pop(held).kill()
+    for running in list(waiting.values())[-1:]:
+        bench.ended_within(running, 1.5)
+    ended = {held: running.exited for held, running in waiting.items()}
+    for running in waiting.values():
+        running.kill()
+    for held, running in waiting.items():
         writes = [
             e
             for e in bench.exchanges(running.client)
             if e.verb in WRITE_VERBS and e.namespace in (namespace, "dns") and e.t_request >= since
         ]
-        running.kill()
         if writes:
             from grader.witness import describe
 
@@ -412,10 +405,10 @@ def no_cache_yet(bench: Bench) -> None:
                 diagnosis="acted-before-sync",
                 evidence=[describe(e) for e in writes[:6]],
             )
-        if ended:
+        if ended[held] is not None:
             raise Fail(
                 f"While the first list of {held} has not come, the operator waits.",
-                f"It {running.exited}.",
+                f"It {ended[held]}.",
                 next="A slow API server is no reason to exit.",
                 diagnosis="exits-before-sync",
                 evidence=running.stderr_tail(5),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
@@ -54,12 +55,11 @@ func elect(ctx, terminated context.Context, config *rest.Config, o electionOptio
 	working := make(chan error, 1)
 	started := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   o.leaseDuration,
-		RenewDeadline:   o.renewDeadline,
-		RetryPeriod:     o.retryPeriod,
-		ReleaseOnCancel: true,
-		Name:            leaseName,
+		Lock:          lock,
+		LeaseDuration: o.leaseDuration,
+		RenewDeadline: o.renewDeadline,
+		RetryPeriod:   o.retryPeriod,
+		Name:          leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				close(started)
@@ -96,5 +96,30 @@ func elect(ctx, terminated context.Context, config *rest.Config, o electionOptio
 	if ctx.Err() == nil {
 		return errLostLease
 	}
-	return <-working
+	err = <-working
+	handOver(lock, o.renewDeadline)
+	return err
+}
+
+// handOver releases the lease, so that the next leader need not wait it out.
+//
+// client-go's ReleaseOnCancel does this also where a renewal failed, and before
+// it ends the work's context: in front of a server that hangs, this process would
+// go on writing for as long as that takes, while another one leads.
+func handOver(lock resourcelock.Interface, within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err == nil && record.HolderIdentity == lock.Identity() {
+		now := metav1.Now()
+		err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaseDurationSeconds: 1,
+			AcquireTime:          now,
+			RenewTime:            now,
+			LeaderTransitions:    record.LeaderTransitions,
+		})
+	}
+	if err != nil {
+		klog.ErrorS(err, "The lease could not be released; others will wait it out")
+	}
 }
