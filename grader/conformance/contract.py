@@ -148,9 +148,9 @@ def missing(world: World, record: dict | None = None) -> str:
     """
     app = world.webapp
     if app is None:
-        return "record is left" if record else ""
+        return "record left" if record else ""
     if is_terminating(app):
-        return "WebApp is left"
+        return "still there"
     if FINALIZER not in app["metadata"].get("finalizers", ()):
         return "no finalizer"
     if world.record is None:
