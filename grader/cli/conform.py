@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,9 @@ from grader.cli import exit_codes
 if TYPE_CHECKING:
     from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+
+#: Letters above a column of the picture.
+_HEAD = 26
 
 
 def register(app: typer.Typer) -> None:
@@ -93,9 +97,16 @@ def _picture(report: Report, folder: Path) -> Path | None:
     if not outcomes:
         return None
     path = folder / "kill-points.svg"
-    drawn = kill_picture("Killed before and after every write", {report.command: outcomes})
+    drawn = kill_picture("Killed before and after every write", {_short(report.command): outcomes})
     path.write_text(drawn["svg"], encoding="utf-8")
     return path
+
+
+def _short(command: str) -> str:
+    """A command as the head of a column: no folders, no more than there is room for."""
+    program, *rest = shlex.split(command)
+    short = " ".join([Path(program).name, *rest])
+    return short if len(short) <= _HEAD else short[: _HEAD - 1] + "…"
 
 
 def _show(report: Report, folder: Path, picture: Path | None) -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from grader.conformance.gate import Report
 
 
+#: Parts whose names are broken in two above a narrow column.
+_HEADS = {"functional": "func-\ntional", "killpoints": "kill\npoints", "replicas": "repli-\ncas"}
+
+
 def register_dev(dev: typer.Typer) -> None:
     """Add this file's command to ``dev``."""
     dev.command()(operators)
@@ -72,6 +76,9 @@ def operators(
                 {"name": row.mistake, "scenario": row.scenario, "verdict": row.verdict.value,
                  "diagnosis": row.diagnosis, "ok": row.ok, "seconds": round(row.seconds, 1)}
             )  # fmt: skip
+            outcome["matrix"][row.mistake] = {
+                row.scenario.partition("/")[0]: row.diagnosis or row.verdict.value
+            }
             if not as_json:
                 told = f"{row.scenario}: {row.diagnosis or row.verdict.value}"
                 if not row.ok:
@@ -85,8 +92,9 @@ def operators(
     if as_json:
         print(json.dumps(outcome, indent=1))
     else:
-        _print_matrix(outcome["matrix"])
-        print(f"{failed} not as wanted" if failed else "All as wanted")
+        _print_matrix(outcome["matrix"], {one.name for one in rights})
+        tried = len(outcome["right"]) + len(outcome["wrong"])
+        print(f"{failed} of {tried} not as wanted" if failed else f"All {tried} as wanted")
     if failed:
         raise typer.Exit(exit_codes.FAIL)
 
@@ -139,18 +147,51 @@ def _say(
     print(f"{mark} {kind} {number + 1} {name:28} {seconds:6.1f} s  {told}{kept}", flush=True)
 
 
-def _print_matrix(matrix: dict[str, dict[str, str]]) -> None:
-    from rich.console import Console
+def _print_matrix(matrix: dict[str, dict[str, str]], rights: set[str]) -> None:
+    """A row an operator: a mark for each part that was run, and what its faults were called."""
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from grader.conformance.scenario import PARTS
+    from grader.report import terminal
 
     if not matrix:
         return
-    table = Table(title="Operators and parts of the gate", title_justify="left")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("operator", no_wrap=True)
     for part in PARTS:
-        table.add_column(part, overflow="fold")
-    for name, parts in matrix.items():
-        table.add_row(name, *(parts.get(part, "") for part in PARTS))
-    Console(width=200).print(table)
+        table.add_column(_HEADS.get(part, part), justify="center", no_wrap=True, vertical="bottom")
+    table.add_column("named", overflow="fold")
+    for title, mine in (("right", True), ("wrong", False)):
+        rows = {name: parts for name, parts in matrix.items() if (name in rights) is mine}
+        if rows:
+            table.add_row(Text(title, "bold"))
+        for name, parts in rows.items():
+            table.add_row(
+                Padding(name, (0, 0, 0, 1)),
+                *(_cell(parts.get(part)) for part in PARTS),
+                "\n".join(_faults(parts)),
+            )
+    console = terminal.console()
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def _faults(parts: dict[str, str]) -> list[str]:
+    """What the parts called what they saw, each name once."""
+    told = [name for said in parts.values() if said != "PASS" for name in said.split(", ")]
+    return list(dict.fromkeys(told))
+
+
+def _cell(told: str | None):
+    """The mark of what a part of the gate said; a dot where it was not run."""
+    from rich.text import Text
+
+    from grader.report import terminal
+
+    if told is None:
+        return Text("·", "dim")
+    word = told if told in ("PASS", "UNKNOWN", "NOT GRADED") else "FAIL"
+    return Text(terminal.mark(word), terminal.STYLE[word])

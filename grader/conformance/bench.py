@@ -312,6 +312,30 @@ class Bench:
             return self.world(app)
         raise self._not_settled(app, doing, timeout, shortfalls(self.world(app)), fail)
 
+    def at_rest(self, app: dict, seconds: float = 0.4, timeout: float = 10.0) -> World:
+        """Wait until the operator has nothing in hand for a WebApp; its world.
+
+        Nothing is a while without an exchange about it. What is seen after
+        that, it does because of what happened after that, and not by the luck
+        of a retry that was still to come.
+        """
+        program, deadline = self.programs()[0], time.monotonic() + timeout
+        namespace, record = app["metadata"]["namespace"], contract.record_name(app)
+        while program.exited is None and time.monotonic() < deadline:
+            last = max(
+                (
+                    e.t_request
+                    for e in self.exchanges()
+                    if e.namespace == namespace or e.name == record
+                ),
+                default=0.0,
+            )
+            left = seconds - (time.time() - last)
+            if left <= 0:
+                break
+            self.ended_within(program, left)
+        return self.world(app)
+
     def gone(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> None:
         """Wait until the WebApp, its record and its Pods are gone."""
         uid = app["metadata"]["uid"]

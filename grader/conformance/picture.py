@@ -13,12 +13,12 @@ _SIDES = ("before", "after")
 _STEPS = {"create": "a WebApp is made", "update": "its image and size change", "delete": "it ends"}
 #: What was lost stands out by form and by words, not by colour alone.
 _STYLE = (
-    "text{font:13px system-ui,sans-serif;fill:#24292f}"
+    ".b{fill:#fff}text{font:13px system-ui,sans-serif;fill:#24292f}"
     ".t{font-size:15px;font-weight:600}.k{font-weight:600}.s{font-size:12px;fill:#57606a}"
     ".m{text-anchor:middle}.l{stroke:#d0d7de}"
     ".ok{fill:#dcefe4}.okt{fill:#1a5c40}.lost{fill:#b3261e}.lostt{fill:#fff;font-weight:600}"
     ".none{fill:none;stroke:#8c959f;stroke-dasharray:3 3}"
-    "@media(prefers-color-scheme:dark){text{fill:#d1d7e0}.s{fill:#9198a1}.l{stroke:#3d444d}"
+    "@media(prefers-color-scheme:dark){.b{fill:#161b22}text{fill:#d1d7e0}.s{fill:#9198a1}.l{stroke:#3d444d}"
     ".ok{fill:#1d3b2d}.okt{fill:#9fd8b8}.lost{fill:#c93c37}.lostt{fill:#fff}}"
 )
 
@@ -63,21 +63,27 @@ def kill_picture(title: str, columns: Mapping[str, Sequence[dict[str, Any]]]) ->
         lost, tried = table.count(name)
         drawn.append(f'<text class="k" x="{_left(number)}" y="{y}">{lost} of {tried}</text>')
     y += 26
-    for x, kind, text in (
-        (_EDGE, "ok", "ends as it would have without the kill"),
-        (_EDGE + 290, "lost", "lost for good, and what is missing"),
+    for kind, text in (
+        ("ok", "ends as it would have without the kill"),
+        ("lost", "lost for good, and what is missing"),
+        ("none", "the write did not come this time, and nothing was lost"),
     ):
+        if kind == "none" and not table.has_none:
+            continue
         drawn.append(
-            f'<rect class="{kind}" x="{x}" y="{y - 11}" width="14" height="14" rx="3"/>'
-            f'<text class="s" x="{x + 22}" y="{y}">{text}</text>'
+            f'<rect class="{kind}" x="{_EDGE}" y="{y - 11}" width="14" height="14" rx="3"/>'
+            f'<text class="s" x="{_EDGE + 22}" y="{y}">{text}</text>'
         )
+        y += 20
+    y -= 20
     width, height = _left(len(columns)) - _GAP + _EDGE, y + 14
     told = table.told()
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" aria-label={quoteattr(title)}>'
         f"<title>{escape(title)}</title><desc>{escape(told)}</desc>"
-        f"<style>{escape(_STYLE)}</style>{''.join(drawn)}</svg>"
+        f"<style>{escape(_STYLE)}</style>"
+        f'<rect class="b" width="{width}" height="{height}" rx="8"/>{"".join(drawn)}</svg>'
     )
     return {"svg": svg, "alt": f"{title}. {told}"}
 
@@ -100,6 +106,11 @@ class _Table:
         """At how many kill points work was lost, and how many were tried."""
         ended = [o["converged"] for key, o in self.cells.items() if key[2] == name]
         return ended.count(False), len(ended) - ended.count(None)
+
+    @property
+    def has_none(self) -> bool:
+        """Whether a write did not come when its kill point was tried."""
+        return any(outcome["converged"] is None for outcome in self.cells.values())
 
     def told(self) -> str:
         """The picture in words."""

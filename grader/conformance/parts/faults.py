@@ -256,7 +256,8 @@ def hidden_delete(bench: Bench) -> None:
     namespace = bench.namespace()
     # One Pod, and no other of its owner whose events would tell by the way.
     app = bench.create(namespace, replicas=1)
-    world = bench.settled(app, "creating a WebApp")
+    bench.settled(app, "creating a WebApp")
+    world = bench.at_rest(app)
     victim = world.standing[0]["metadata"]["name"]
     hide = running.wire.rules.add(f"hide DELETED watch pods name={victim} ns={namespace}")
     # Before it goes it is seen to be on its way out; that is hidden as well.

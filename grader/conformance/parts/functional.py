@@ -130,7 +130,8 @@ def others_finalizer(bench: Bench) -> None:
 def pod_deleted(bench: Bench) -> None:
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=3)
-    world = bench.settled(app, "creating a WebApp")
+    bench.settled(app, "creating a WebApp")
+    world = bench.at_rest(app)
     victim = bench.rng.choice(world.standing)["metadata"]
     bench.delete("pods", victim["name"], namespace)
     _replaced(bench, app, victim["uid"], "deleting one of 3 Pods", "ignored-deleted-pod")
@@ -140,7 +141,8 @@ def pod_deleted(bench: Bench) -> None:
 def pod_failed(bench: Bench) -> None:
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=2)
-    world = bench.settled(app, "creating a WebApp")
+    bench.settled(app, "creating a WebApp")
+    world = bench.at_rest(app)
     victim = bench.rng.choice(world.standing)["metadata"]
     bench.patch(
         "pods", victim["name"], {"status": {"phase": "Failed"}}, namespace, subresource="status"
@@ -152,7 +154,8 @@ def pod_failed(bench: Bench) -> None:
 def pod_edited(bench: Bench) -> None:
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=2)
-    world = bench.settled(app, "creating a WebApp")
+    bench.settled(app, "creating a WebApp")
+    world = bench.at_rest(app)
     victim = bench.rng.choice(world.standing)
     container = victim["spec"]["containers"][0]["name"]
     bench.patch(
@@ -194,12 +197,14 @@ def label_stolen(bench: Bench) -> None:
     namespace = bench.namespace()
     app = bench.create(namespace, "alpha", replicas=2)
     other = bench.create(namespace, "beta", replicas=1)
-    world = bench.settled(app, "creating a WebApp")
+    bench.settled(app, "creating a WebApp")
     bench.settled(other, "creating a second WebApp")
+    world = bench.at_rest(app)
     first, second = (pod["metadata"] for pod in world.standing)
     before = {pod["metadata"]["uid"] for pod in bench.world(other).pods}
     bench.patch("pods", first["name"], {"metadata": {"labels": {LABEL: None}}}, namespace)
     bench.settled(app, f"taking the label off Pod {first['name']}", diagnosis="lost-unlabelled-pod")
+    bench.at_rest(app)
     bench.patch("pods", second["name"], {"metadata": {"labels": {LABEL: "beta"}}}, namespace)
     bench.settled(
         app, f"giving the label of Pod {second['name']} to beta", diagnosis="lost-unlabelled-pod"
@@ -220,9 +225,11 @@ def label_stolen(bench: Bench) -> None:
 def record_drift(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "creating a WebApp")
+    bench.at_rest(app)
     record = contract.record_name(app)
     bench.delete("configmaps", record, contract.DNS_NAMESPACE)
     bench.settled(app, "deleting its DNS record", diagnosis="ignored-record-drift")
+    bench.at_rest(app)
     changed = {"data": {"host": "elsewhere.example.com"}}
     bench.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
     bench.settled(app, "editing its DNS record", diagnosis="ignored-record-drift")
