@@ -14,15 +14,16 @@ from grader.labs.runner import grade, interrupt_all
 from grader.mistakes import MistakeError
 from grader.report.model import LabReport
 from grader.verdict import Verdict
-from grader.verify.model import Case, LabResult, Row, VerifyReport
+from grader.verify.model import Case, Kind, LabResult, Row, VerifyReport
 from grader.verify.subject import Subject
 
 #: What no starter may be: a learner begins with something that builds and starts.
 _BROKEN = {"build-failed", "bad-program-toml", "program-not-started", "build-tool-missing"}
 
 #: How long a program that is wrong is waited for, as a part of what a learner's gets:
-#: nearly all the time of a measurement is waiting for what will never come.
-HURRY = 0.5
+#: nearly all the time of a measurement is waiting for what will never come. Of a
+#: starter nothing is asked but that it does not pass.
+HURRY: dict[Kind, float] = {"mistake": 0.5, "starter": 0.2}
 
 #: Called when a case is done, with its lab.
 Progress = Callable[[str, Row], None]
@@ -50,7 +51,7 @@ def measure(
     cluster ``live_jobs``. Runs that were not as wanted stay in ``keep`` (a
     temporary folder otherwise); the rest is removed. ``only`` leaves out the
     cases whose title does not have that text. ``patient``: wrong programs are
-    waited for as long as a learner's, and not half as long.
+    waited for as long as a learner's, and not a part of it.
     """
     started = time.monotonic()
     base = Path(tempfile.mkdtemp(prefix="phase4-verify-", dir=_made(keep)))
@@ -129,7 +130,7 @@ def _measured(
             needs_cluster=subject.live,
             seed=seed,
             only=(case.fails,) if case.kind == "mistake" and subject.one_by_one else (),
-            patience=1.0 if patient or case.kind in ("answer", "variant") else HURRY,
+            patience=1.0 if patient else HURRY.get(case.kind, 1.0),
             **options,
         )
         row.runs += 1
