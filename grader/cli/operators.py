@@ -159,10 +159,10 @@ def _print_matrix(matrix: dict[str, dict[str, str]], rights: set[str]) -> None:
     if not matrix:
         return
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("operator", no_wrap=True)
+    table.add_column("\noperator", no_wrap=True)
     for part in PARTS:
-        table.add_column(_HEADS.get(part, part), justify="center", no_wrap=True, vertical="bottom")
-    table.add_column("named", overflow="fold")
+        table.add_column(_HEADS.get(part, f"\n{part}"), justify="center", no_wrap=True)
+    table.add_column("\nnamed", overflow="fold")
     for title, mine in (("right", True), ("wrong", False)):
         rows = {name: parts for name, parts in matrix.items() if (name in rights) is mine}
         if rows:

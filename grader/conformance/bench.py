@@ -13,6 +13,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 #: Seconds. Long enough for a slow operator that lists everything once a second;
 #: only a wrong one waits it out.
 SETTLE = 15.0
+#: Scenarios that share the operator process and run at the same time.
+AT_ONCE = 8
 #: Seconds until an operator must have asked for WebApps; an interpreter on a busy machine takes some.
 STARTING = 30.0
 
@@ -135,8 +138,8 @@ class Bench:
             self.end_own()
             self.stop_shared()
         self.history.close()
-        for name in self._namespaces:
-            self.let_go(name)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self.let_go, self._namespaces))
 
     # -- the operator ---------------------------------------------------------------
 

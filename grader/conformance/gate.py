@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from grader.cluster.api import Api
 from grader.conformance import contract
-from grader.conformance.bench import Bench, Subject
+from grader.conformance.bench import AT_ONCE, Bench, Subject
 from grader.conformance.scenario import PARTS, Result, Scenario, judge, scenarios
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
-
-#: Scenarios that share the operator process and run at the same time.
-AT_ONCE = 8
 
 
 @dataclass

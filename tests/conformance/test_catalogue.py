@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
 
@@ -9,9 +10,11 @@ import pytest
 
 from grader import cut
 from grader.conformance import measure
-from grader.conformance.gate import select
+from grader.conformance.gate import run_all, select
 from grader.conformance.picture import kill_picture
+from grader.conformance.scenario import Result, Scenario
 from grader.evidence import citations
+from grader.verdict import Verdict
 
 WRONG = measure.wrong_operators()
 
@@ -34,6 +37,33 @@ def test_there_are_enough_of_both_languages():
 def test_a_name_that_is_no_part_of_the_gate_is_refused():
     with pytest.raises(ValueError, match="no part and no scenario"):
         select(["functional/no-such"])
+
+
+def test_scenarios_that_share_nothing_run_one_after_the_other():
+    under_way: set[str] = set()
+    met: dict[str, set[str]] = {}
+
+    def run(one):
+        under_way.add(one.id)
+        # Long enough for those that run together to meet.
+        barrier.wait(5) if one.id in together else None
+        met[one.id] = set(under_way)
+        under_way.remove(one.id)
+        return Result(one.id, one.title, Verdict.PASS)
+
+    chosen = [
+        Scenario("functional/a", "functional", "", print),
+        Scenario("functional/b", "functional", "", print),
+        Scenario("faults/own", "faults", "", print, alone=True),
+        Scenario("faults/resyncing", "faults", "", print, resyncing=True),
+        Scenario("quiet/resyncing", "quiet", "", print, resyncing=True),
+        Scenario("quiet/own", "quiet", "", print, alone=True),
+    ]
+    barrier = threading.Barrier(2)
+    together = {"functional/a", "functional/b", "faults/resyncing", "quiet/resyncing"}
+    assert [one.id for one in run_all(chosen, run)] == [one.id for one in chosen]
+    assert met["faults/own"] == {"faults/own"} and met["quiet/own"] == {"quiet/own"}
+    assert not any(id.startswith("functional/") for id in met["quiet/resyncing"])
 
 
 @pytest.mark.parametrize("track", ["python", "go"])
