@@ -81,15 +81,27 @@ class EmbeddedCluster:
         ``flags`` are added for this run of it: the next restart is without them, and
         so is the one by which a later command mends the cluster if this one is killed
         before it restarted the component without.
+
+        With etcd or the API server, the controllers are started anew as well, and
+        work when this returns: each of their informers backs off by itself whenever
+        its watch breaks, longer each time, up to a minute, and whoever used the cluster
+        next would find it asleep.
         """
         _known(component)
         with boot.lock(self.name):
-            running = self.processes().get(component)
+            processes = self.processes()
             boot.note_flags(self.layout, component, flags)
-            if running is not None:
-                running.end(sweep=False)
+            others = []
+            if component in boot.SERVERS:
+                others = [one for one in pins.COMPONENTS if one not in boot.SERVERS]
+            for one in (*others, component):
+                if one in processes:
+                    processes[one].end(sweep=False)
             boot.start_components(self.layout, owner(self.name), self.port, [component])
             boot.wait_ready(self.layout, owner(self.name), timeout=60.0)
+            if others:
+                boot.start_components(self.layout, owner(self.name), self.port, others)
+                boot.wait_controllers(self.layout, timeout=60.0)
 
     def compact(self) -> int:
         """Compact etcd up to its present revision, physically; returns that revision."""

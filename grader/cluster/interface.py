@@ -43,7 +43,10 @@ class Cluster(Protocol):
         """SIGSTOP a component (``kube-apiserver``, ``etcd``, ...) for the length of the block."""
 
     def restart(self, component: str, *, flags: tuple[str, ...] = ()) -> None:
-        """Kill a component and start it again, ready when this returns; ``flags`` are added for this run."""
+        """Kill a component and start it again, ready when this returns; ``flags`` are added for this run.
+
+        With etcd or the API server, the controllers are started anew too, and work by then.
+        """
 
     def compact(self) -> int:
         """Compact etcd up to its present revision; returns that revision."""

@@ -180,6 +180,8 @@ def test_the_layers_of_a_410(hurt):
     hurt.restart("kube-apiserver")
     (type, status), *_ = api.watch("configmaps", "default", version, 1)
     assert type == "ERROR" and status["message"].startswith("too old resource version")
+    # The controllers do not sleep off the second time that their watches broke.
+    bootstrap.wait_rolled_out(api, 5.0)
 
 
 def test_a_paused_api_server_answers_nothing(hurt):
