@@ -216,6 +216,8 @@ class Proxy:
             rule = armed.rule
             if rule.name and draft.name_asked() != rule.name:
                 continue
+            if rule.version and draft.query.get("resourceVersion") != rule.version:
+                continue
             if not armed.take():
                 continue
             draft.faults.append(armed.id)

@@ -131,6 +131,17 @@ def test_answer_the_nth_of_one_name(wire, core, namespace, timeline):
     assert statuses == [200, 200, 200, 409, 200]
 
 
+def test_answer_a_list_of_one_version(wire, core, namespace):
+    version = core.list_namespaced_config_map(namespace).metadata.resource_version
+    wire.rules.add(f"answer 410 list configmaps version={version} times=always")
+    core.list_namespaced_config_map(namespace)
+    core.list_namespaced_config_map(namespace, resource_version="0")
+    for _ in range(2):
+        with pytest.raises(ApiException) as caught:
+            core.list_namespaced_config_map(namespace, resource_version=version)
+        assert caught.value.status == 410
+
+
 def test_kubectl_shows_the_answer(wire, kubectl, start, namespace):
     wire.rules.add("answer 500 list configmaps message=disk_on_fire")
     child = start([kubectl, "get", "configmaps", "-n", namespace], wire)
