@@ -140,6 +140,7 @@ class Bench:
         self.history.close()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self.let_go, self._namespaces))
+        self._remove_records()
 
     # -- the operator ---------------------------------------------------------------
 
@@ -244,13 +245,24 @@ class Bench:
                     self.api.patch(
                         contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace
                     )
-                record = contract.record_name(item)
-                if self.api.find("configmaps", record, contract.DNS_NAMESPACE):
-                    self.api.delete("configmaps", record, contract.DNS_NAMESPACE)
             self.api.delete("namespaces", namespace)
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
+
+    def _remove_records(self) -> None:
+        """Delete the records of our WebApps: nobody else does, and a wrong operator did not."""
+        ours = set(self._namespaces)
+        for record in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]:
+            owners = {value.partition("/")[0] for value in (record.get("data") or {}).values()}
+            if owners & ours:
+                try:
+                    self.api.delete(
+                        "configmaps", record["metadata"]["name"], contract.DNS_NAMESPACE
+                    )
+                except ApiError as error:
+                    if error.status != 404:
+                        raise
 
     def name(self) -> str:
         """A name that no operator can know beforehand."""
