@@ -24,7 +24,7 @@ SCENARIOS = {
     "4.3.2/ownership": ("functional/adoption", "functional/label-stolen", "functional/recreated"),
     "4.3.2/others": ("functional/foreign-fields", "functional/others-finalizer"),
     "4.3.2/cleanup": ("functional/delete",),
-    "4.3.2/status": ("functional/status",),
+    "4.3.2/status": ("functional/status", "functional/pod-not-ready"),
     "4.3.2/load": ("functional/burst", "functional/fifty"),
     "4.3.2/process": ("restart/sigterm",),
 }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
 
 import pytest
 
 from grader import cluster as clusters
 from grader.conformance import measure
 from grader.conformance.gate import conform
+from grader.course import ROOT
 from grader.verdict import Verdict
 
 pytestmark = pytest.mark.live
@@ -43,6 +49,28 @@ def test_a_wrong_operator_is_caught_and_named(cluster, tmp_path, name):
     (mistake,) = measure.wrong_operators([name])
     row = measure.measure(cluster, mistake, tmp_path)
     assert row.ok, row
+
+
+def test_an_operator_from_outside_goes_through_the_command(cluster, tmp_path):
+    (one,) = measure.right_operators(["relist-loop"])
+    subject = measure.right_subject(one, tmp_path)
+    words = [sys.executable, "-m", "grader", "conform", "--json", "--out", str(tmp_path / "out")]
+    for part in ("functional/create", "functional/adoption", "killpoints/delete"):
+        words += ["--part", part]
+    ended = subprocess.run(
+        [*words, "--", *subject.argv],
+        cwd=subject.cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    report = json.loads(ended.stdout)
+    assert ended.returncode == 0, report["results"]
+    assert [result["verdict"] for result in report["results"]] == ["PASS"] * 3
+    assert report == json.loads((tmp_path / "out" / "conformance.json").read_text())
+    picture = ET.parse(tmp_path / "out" / "kill-points.svg")
+    assert "No work was lost at any." in "".join(picture.getroot().itertext())
 
 
 def test_a_command_that_ends_at_once_is_told_so(cluster, tmp_path):

@@ -6,7 +6,7 @@ import time
 
 from grader.cluster.api import ApiError
 from grader.conformance import contract, invariants
-from grader.conformance.bench import Bench
+from grader.conformance.bench import SETTLE, Bench
 from grader.conformance.contract import LABEL
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
@@ -148,6 +148,37 @@ def pod_failed(bench: Bench) -> None:
         "pods", victim["name"], {"status": {"phase": "Failed"}}, namespace, subresource="status"
     )
     _replaced(bench, app, victim["uid"], "one of 2 Pods failed", "kept-failed-pod")
+
+
+@scenario("functional/pod-not-ready", "A Pod that is not Ready any more shows in the status")
+def pod_not_ready(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    bench.settled(app, "creating a WebApp")
+    victim = bench.rng.choice(bench.at_rest(app).standing)["metadata"]["name"]
+
+    def turn(ready: str) -> None:
+        status = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
+        bench.patch("pods", victim, status, namespace, subresource="status", type="strategic")
+
+    def told() -> bool:
+        status = (bench.world(app).webapp or {}).get("status", {})
+        ready = contract.condition({"status": status}, "Ready").get("status")
+        return status.get("readyReplicas", 0) == 1 and ready != "True"
+
+    turn("False")
+    if not bench.history.until(namespace, told, SETTLE):
+        raise Fail(
+            "Once one of 2 Pods is not Ready any more, the status says readyReplicas 1 and is "
+            "not Ready.",
+            f"It says {(bench.world(app).webapp or {}).get('status')}.",
+            why="Users, and whatever waits for Ready, believe the status.",
+            next="Let events of Pods, updates too, put the key of their owner into the queue.",
+            diagnosis="stale-status",
+        )
+    bench.at_rest(app)
+    turn("True")
+    bench.settled(app, "the Pod was Ready again", diagnosis="stale-status")
 
 
 @scenario("functional/pod-edited", "A Pod whose image was edited is replaced")

@@ -13,8 +13,9 @@ from grader.runner import RunningProgram
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
 
-#: Seconds: short, so that a failover can be waited for; the ratios are those of the defaults.
-LEASE, DEADLINE, RETRY = 3.0, 2.0, 0.5
+#: Seconds: short, so that a failover can be waited for. Between the deadline (which may start a
+#: retry period after the last renewal) and the end of the lease there is room for a slow machine.
+LEASE, DEADLINE, RETRY = 4.0, 2.0, 0.5
 FLAGS = (
     "--leader-elect",
     "--lease-duration",
