@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
+import shutil
+import subprocess
+
 import pytest
 
-from grader import course
+from grader import course, cut
 from grader.conformance.gate import select
 from grader.conformance.scenario import scenarios
 from grader.labs import lab_4_3_2, lab_4_3_5
@@ -20,3 +25,22 @@ def test_each_check_names_scenarios_that_there_are(lab, grader):
 def test_the_functional_part_is_judged_whole():
     judged = {id for ids in lab_4_3_2.SCENARIOS.values() for id in ids}
     assert {one.id for one in scenarios("functional")} <= judged
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("track", ["python", "go"])
+def test_what_4_3_4_starts_from_builds(track, tmp_path):
+    """It is graded only once both numbers are predicted, so no measurement builds it."""
+    folder = cut.starter("4.3.4", track, tmp_path)
+    if track == "python":
+        for file in folder.rglob("*.py"):
+            py_compile.compile(str(file), str(tmp_path / "compiled"), doraise=True)
+        return
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go on this machine")
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    command = ["go", "build", "-trimpath", "-o", str(tmp_path / "operator"), "."]
+    done = subprocess.run(
+        command, cwd=folder / "operator", env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
