@@ -284,10 +284,10 @@ class Bench:
         self._seen(namespace, lambda: self.history.saw(changed["metadata"]["uid"], revision))
         return changed
 
-    def delete(self, resource: str, name: str, namespace: str) -> None:
+    def delete(self, resource: str, name: str, namespace: str, **call: Any) -> None:
         """Delete an object and wait until the history has it going or gone."""
         uid = self.api.get(resource, name, namespace)["metadata"]["uid"]
-        self.api.delete(resource, name, namespace)
+        self.api.delete(resource, name, namespace, **call)
         self._seen(namespace, lambda: self.history.saw_delete(uid))
 
     def _seen(self, namespace: str, predicate: Callable[[], bool]) -> None:
