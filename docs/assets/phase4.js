@@ -158,15 +158,23 @@
       const value = seen.value;
       if (value && typeof value === "object" && typeof value.svg === "string") {
         // As an image: a picture in a report runs no script and loads nothing.
+        box.open = true;
         box.append(el("p", {}, el("img", { src: "data:image/svg+xml;utf8," + encodeURIComponent(value.svg), alt: value.alt || seen.name })));
       } else if (value && typeof value === "object" && "predicted" in value) {
         table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", {}, "predicted " + show(value.predicted)), el("td", {}, "measured " + show(value.measured))));
       } else {
-        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", { colspan: 2 }, show(value))));
+        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", { colspan: 2 }, ...shown(value))));
       }
     }
     if (table.rows.length) box.append(el("div", { class: "p4-table", tabindex: "0", role: "group", "aria-label": "What was measured" }, table));
     return box;
+  }
+
+  // A value as a reader wants it: a table of few words as lines, a list in a row.
+  function shown(value) {
+    if (Array.isArray(value)) return [value.map(show).join(", ")];
+    if (!value || typeof value !== "object") return [show(value)];
+    return Object.entries(value).map(([name, one]) => el("div", {}, name + ": ", ...shown(one)));
   }
 
   function show(value) { return typeof value === "string" ? value : JSON.stringify(value); }

@@ -177,5 +177,15 @@ def _observation(seen: Observation) -> str:
     if isinstance(value, dict) and "predicted" in value:
         said = f"predicted {value['predicted']}, measured {value.get('measured')}"
     else:
-        said = value if isinstance(value, str) else repr(value)
-    return f"<p><b>{html.escape(seen.name)}</b>: {html.escape(_anonymous(str(said)))}</p>"
+        return f"<div><b>{html.escape(seen.name)}</b>: {_plain(value)}</div>"
+    return f"<p><b>{html.escape(seen.name)}</b>: {html.escape(_anonymous(said))}</p>"
+
+
+def _plain(value: object) -> str:
+    """A measured value as a reader wants it: a table as lines, a list in a row."""
+    if isinstance(value, dict):
+        rows = (f"<li>{html.escape(str(name))}: {_plain(one)}</li>" for name, one in value.items())
+        return f"<ul>{''.join(rows)}</ul>"
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return html.escape(_anonymous(str(value)))
