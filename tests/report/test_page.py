@@ -29,6 +29,7 @@ def made(tmp_path: Path) -> str:
         Observation(first.id, "gaps", {"predicted": NASTY, "measured": 4}),
         Observation(first.id, "drawn", {"svg": "<svg onload=alert(1)></svg>", "alt": NASTY}),
         Observation(first.id, "said", NASTY),
+        Observation(first.id, "counted", {NASTY: [1, 2]}),
     ]
     report = LabReport(
         lab="4.1.2", seed=7, versions={"etcd": "3.7"}, checks=results, observations=seen
@@ -41,6 +42,7 @@ def test_everything_that_a_learner_wrote_is_text(made: str) -> None:
     assert "<script" not in made and "onload=alert" not in made
     assert made.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
     assert "<code>code</code>" in made
+    assert "&lt;/script&gt; &quot;quoted&quot; &amp; `code`: 1, 2</li>" in made
 
 
 def test_it_loads_nothing_and_names_no_home(made: str) -> None:
