@@ -376,20 +376,26 @@ class Bench:
 
         While states change there, a machine that is short of time is given more
         (up to four times as long): it is the operator that is judged. In a
-        scenario that is alone, what it does for other WebApps counts as well:
-        this one may be waiting for a worker.
+        scenario with many WebApps, what it does for others counts as well: this
+        one may be waiting for a worker.
         """
-        began = time.monotonic()
         timeout *= self.patience
-        where = None if self._alone else namespace
-        while True:
+        where = None if self._many else namespace
+        began = moved = time.monotonic()
+        seen = self.history.changes(where)
+        while not self.history.until(namespace, predicate, min(1.0, timeout / 3)):
+            now, before = time.monotonic(), seen
             seen = self.history.changes(where)
-            if self.history.until(namespace, predicate, timeout / 3):
-                return True
-            passed = time.monotonic() - began
-            moved = self.history.changes(where) != seen
-            if passed > 4 * timeout or (passed >= timeout and not moved):
+            if seen != before:
+                moved = now
+            still = now - moved > timeout / 3
+            if now - began > 4 * timeout or (now - began >= timeout and still):
                 return False
+            programs = self.programs()
+            if programs and all(program.exited for program in programs):
+                # Nobody is left to do it; what was done last may still be on its way here.
+                return self.history.until(namespace, predicate, 0.5)
+        return True
 
     def _not_settled(
         self, app: dict, doing: str, timeout: float, problems: list[str], fail: dict[str, Any]
