@@ -81,7 +81,7 @@ def _show(answer, lab: course.Lab) -> None:
         out.print()
         out.print("What to read in it", style="bold")
         out.print(Markdown(answer.notes))
-    for name, text in answer.files:
+    for name, text in answer.written:
         out.print()
         out.print(f"── {name}", style="bold")
         if name.endswith(".jsonl"):
@@ -90,6 +90,9 @@ def _show(answer, lab: course.Lab) -> None:
             )
             continue
         out.print(Syntax(text, Syntax.guess_lexer(name, text), theme="ansi_light", word_wrap=True))
+    if answer.rest:
+        out.print()
+        out.print(Markdown(answer.rest))
 
 
 def report(

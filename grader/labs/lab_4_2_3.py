@@ -373,7 +373,6 @@ def check_predictions(answers, seen, observe):
         pictures.Series(
             label,
             list(enumerate([n for n in seen[name] if isinstance(n, int)], 1)),
-            "steps",
         )
         for label, name in (("DeltaFIFO: keys", "waiting"), ("RealFIFO: deltas", "waiting, real"))
     ]

@@ -17,6 +17,7 @@ import pytest
 from grader.evidence import answers as written
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
+from grader.report import pictures
 from grader.runner.running import RunningProgram
 from grader.verdict import Fail
 from grader.wire.records import Exchange
@@ -136,6 +137,8 @@ class _Run:
     #: When the children were known; the time from then to the first delete.
     since: float = 0.0
     after: float = 0.0
+    #: When its list was let go, or it was ended.
+    until: float = 0.0
     #: Children of owners that are gone, before and after the list was let go.
     destroyed: tuple[str, ...] = ()
     lost_later: tuple[str, ...] = ()
@@ -203,6 +206,31 @@ class _Run:
             self.delay = pruned[0] - max((t for t in lists if t < pruned[0]), default=pruned[0])
 
 
+def _picture(title: str, runs: list[_Run]) -> dict[str, str]:
+    """When each list was held back, and what was deleted when, from when the children were known."""
+    rows = []
+    for each in runs:
+        deletes = each.deletes()
+        owned = [e for e in deletes if e.name in each.place.owned]
+        moments = [
+            pictures.Moment(some[0].t_request - each.since, label)
+            for some, label in (
+                (owned, f"{len(owned)} owned children"),
+                ([e for e in deletes if e.name == "orphan"], "the orphan"),
+            )
+            if some
+        ]
+        held = [pictures.Span(0.0, each.until - each.since, "the list is held back")]
+        name = f"{each.kind} held" if each.kind else "nothing held"
+        rows.append(pictures.Lane(name, held if each.kind else [], moments))
+    told = "; ".join(
+        f"{row.name}: "
+        + (", ".join(f"{m.label} at {m.at:.1f} s" for m in row.moments) or "nothing deleted")
+        for row in rows
+    )
+    return pictures.lanes(title, f"What was deleted when. {told}.", rows)
+
+
 def _held(runs: list[_Run], seconds: float) -> None:
     """Wait until it is seen what they destroy, or for so long: for what must not happen."""
     for each in runs:
@@ -227,6 +255,7 @@ def unsafe(predicted, submission, run, api, new_namespace) -> _Run:
     _held([alone], HELD)
     if not alone.running.exited:
         alone.running.kill()
+    alone.until = time.time()
     return alone
 
 
@@ -250,6 +279,7 @@ def released(held) -> list[_Run]:
     """The same, some time after the lists were let go."""
     for each in held:
         each.running.wire.rules.thaw()
+        each.until = time.time()
     for each in held:
         if each.running.exited:
             continue
@@ -290,6 +320,7 @@ def predicted(submission) -> float:
 )
 def check_unsafe(predicted, unsafe, observe):
     observe("destroyed", {"predicted": predicted, "measured": len(unsafe.destroyed)})
+    observe("without the wait", _picture("Without the wait", [unsafe]))
 
 
 @check(
@@ -351,7 +382,8 @@ def check_waits(held):
     points=2,
     evidence="live",
 )
-def check_prunes(released):
+def check_prunes(released, observe):
+    observe("with the wait", _picture("With the wait", released))
     for outcome in released:
         if outcome.orphan_kept:
             raise Fail(

@@ -155,13 +155,13 @@ def lanes(
         for moment in row.moments:
             at = across(moment.at)
             parts.append(
-                f'<line class="a" x1="{at:.1f}" y1="{top - 3}" x2="{at:.1f}" y2="{top + 23}" '
+                f'<line class="a" x1="{at:.1f}" y1="{top - 6}" x2="{at:.1f}" y2="{top + 23}" '
                 f'stroke-width="2"><title>{escape(_told(row.name, moment))}</title></line>'
             )
             if moment.label:
                 side = "end" if at > WIDTH - 120 else "start"
                 parts.append(
-                    _text(at + (-4 if side == "end" else 4), top + 1, moment.label, anchor=side)
+                    _text(at + (-4 if side == "end" else 4), top - 4, moment.label, anchor=side)
                 )
     parts.append(_text(WIDTH - _RIGHT, bottom + 36, unit, anchor="end"))
     legend = left

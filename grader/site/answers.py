@@ -22,12 +22,25 @@ class Answer:
 
     ``notes`` is Markdown, what to read in it, empty where nobody wrote it yet.
     ``files`` are relative names and contents; a file that is not text is left out.
+    ``given`` names those of them that the starter has as they are: nothing to read.
     """
 
     lab: str
     track: str
     notes: str
     files: tuple[tuple[str, str], ...]
+    given: frozenset[str] = frozenset()
+
+    @property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        """The files that a learner had something to do in."""
+        return tuple((name, text) for name, text in self.files if name not in self.given)
+
+    @property
+    def rest(self) -> str:
+        """A sentence, in Markdown, that says which files are not shown; "" where all are."""
+        named = [f"`{name}`" for name, _ in self.files if name in self.given]
+        return f"As you were given them: {', '.join(named)}." if named else ""
 
     def to_json(self) -> dict[str, Any]:
         """As the site sends it: the notes made into HTML, in which raw HTML stays text."""
@@ -36,8 +49,10 @@ class Answer:
         return {
             "lab": self.lab,
             "track": self.track,
-            "notes": MarkdownIt("commonmark", {"html": False}).enable("table").render(self.notes),
-            "files": [{"name": name, "text": text} for name, text in self.files],
+            "notes": MarkdownIt("commonmark", {"html": False})
+            .enable("table")
+            .render(f"{self.notes}\n\n{self.rest}".strip()),
+            "files": [{"name": name, "text": text} for name, text in self.written],
         }
 
 
@@ -57,20 +72,28 @@ def may_be_read(here: Workspace, lab: course.Lab) -> bool:
 
 def of(lab: course.Lab, track: str) -> Answer:
     """The lab's reference answer in a track; no files where there is none."""
-    found: list[tuple[str, str]] = []
+    found: dict[str, str] = {}
+    given: set[str] = set()
     if lab.id in tree.labs():
         track = track if track in tree.tracks(lab.id) else tree.tracks(lab.id)[0]
         with tempfile.TemporaryDirectory() as scratch:
-            root = tree.handed_in(lab.id, track, Path(scratch))
-            for path in sorted(root.rglob("*")):
-                if not path.is_file():
-                    continue
-                try:
-                    text = path.read_text(encoding="utf-8")
-                except UnicodeDecodeError:
-                    continue
-                found.append((path.relative_to(root).as_posix(), text))
-    return Answer(lab.id, track, notes(lab), tuple(found))
+            found = _texts(tree.handed_in(lab.id, track, Path(scratch, "answer")))
+            start = _texts(tree.starter(lab.id, track, Path(scratch, "starter")))
+            given = {name for name, text in found.items() if start.get(name) == text}
+    return Answer(lab.id, track, notes(lab), tuple(found.items()), frozenset(given))
+
+
+def _texts(root: Path) -> dict[str, str]:
+    """The text files of a folder by their relative names, in order."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if not path.is_file():
+            continue
+        try:
+            found[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
 
 
 def notes(lab: course.Lab) -> str:
