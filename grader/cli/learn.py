@@ -223,7 +223,7 @@ def gate(
     if as_json:
         _print_json(
             {
-                "open": met,
+                "open": met if condition is None else None,
                 "conditions": [
                     {
                         "number": entry.condition.number,

@@ -126,7 +126,7 @@ def _labs(count: int) -> str:
 
 
 def gate_view(conditions: Sequence[ConditionProgress]) -> RenderableType:
-    """The gate: each condition, and by group of evidence what it still lacks."""
+    """The gate, or one condition of it: what each still lacks, by group of evidence."""
     parts: list[RenderableType] = []
     for entry in conditions:
         word = "PASS" if entry.met else "FAIL"
@@ -153,7 +153,10 @@ def gate_view(conditions: Sequence[ConditionProgress]) -> RenderableType:
             parts.append(Padding(table, (0, 0, 0, 6)))
         parts.append("")
     met = sum(entry.met for entry in conditions)
-    if conditions and met == len(conditions):
+    if len(conditions) == 1:
+        number = conditions[0].condition.number
+        parts.append(Text(f"Condition {number} is {'met' if met else 'not met yet'}.", "bold"))
+    elif conditions and met == len(conditions):
         parts.append(Text("The gate is open: on to the next phase.", "bold green"))
     else:
         parts.append(
