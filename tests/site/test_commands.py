@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from grader import course
 from grader import workspace as folders
 from grader.cli import exit_codes
 from grader.cli.app import build
 from grader.report import store
 from grader.report.model import LabReport
+from grader.site import answers
 from tests.site.test_live import passing
 
 
@@ -59,3 +61,12 @@ def test_a_report_is_one_file_and_counts_what_it_shows(passed: Path, tmp_path: P
     assert "<h2>4.1.1" in text and "<h2>4.1.2" in text
     phase4("report", "4.1.2", "--to", str(target))
     assert "<h2>4.1.1" not in target.read_text(encoding="utf-8")
+
+
+def test_what_was_given_is_named_and_not_shown() -> None:
+    answer = answers.of(course.load().lab("4.2.6"), "python")
+    assert [name for name, _ in answer.written] == ["answers.md", "machinery/listener.py"]
+    assert "machinery/informer.py" in answer.given and "`machinery/informer.py`" in answer.rest
+    sent = answer.to_json()
+    assert [file["name"] for file in sent["files"]] == ["answers.md", "machinery/listener.py"]
+    assert "machinery/informer.py" in sent["notes"]

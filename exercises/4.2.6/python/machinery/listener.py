@@ -114,6 +114,7 @@ class Listener:
 
     def add(self, notification: Notification) -> None:
         with self._changed:
+            # Not written yet: count what is of the initial list.
             self._pending.append(notification)
             self._changed.notify_all()
 
@@ -155,6 +156,7 @@ class Listener:
                 self._tell(notification)
             except Exception as error:  # one handler's error is its own
                 self._on_error(self._handler, notification, error)
+            # Not written yet: one of the initial list less, and look whether that was all.
 
     def _tell(self, notification: Notification) -> None:
         match notification:
