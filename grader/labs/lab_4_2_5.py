@@ -1,18 +1,12 @@
 """4.2.5 The third layer of a failure you have met twice.
 
-A real 410, at two layers. The watch's events are held back by the wire while
-objects change and etcd is compacted; then the watch is cut, and resumes from a
-resourceVersion that is dead. First with the API server's watch cache off for
-ConfigMaps, so that etcd itself refuses; then with the cache on, which is empty
-of the past after the API server was started again. The server's own words say
-which layer spoke; if it did not, nothing is concluded about the submission.
+A real 410, at two layers (see :mod:`grader.labs.dead_version`). Events (the kind)
+have no watch cache, so that etcd itself refuses, right after its compaction.
+ConfigMaps have one, which is empty of the past after the API server was started
+again.
 """
 
 from __future__ import annotations
-
-import json
-import time
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -20,15 +14,11 @@ from grader.cluster.interface import Capability
 from grader.evidence import answers as written
 from grader.evidence import citations, places
 from grader.labs import check
-from grader.report import pictures
+from grader.labs.dead_version import MOST_REQUESTS, PATIENCE, REFUSED, Episode, Story
 from grader.verdict import Fail, Unknown
-from grader.witness import describe
 
-#: Seconds until the program is ready; until its cache must be right after the 410 (the pause
-#: of a reflector's backoff included); and for how long its requests are counted after that.
-STARTING, PATIENCE = 60.0, 25.0
-#: Requests for one 410 that are still no hot loop. client-go sends three or four.
-MOST_REQUESTS = 12
+#: One check needs no other to have been run.
+CHECKS_STAND_ALONE = True
 #: What each layer says.
 ETCD, CACHE = "The resourceVersion for the provided watch is too old", "too old resource version"
 WHY = (
@@ -37,152 +27,43 @@ WHY = (
 )
 
 
-@dataclass
-class Episode:
-    """One 410: what the server said, what was asked afterwards, and what the cache came to."""
-
-    layer: str
-    said: list[str] = field(default_factory=list)
-    dead: str = ""
-    #: (method or kind, resourceVersion asked for) of each request after the cut.
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    right: bool = False
-    seconds: float = 0.0
-    ended: str = ""
-    cache: str = ""
-    evidence: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
-    moments: list[tuple[float, str]] = field(default_factory=list)
-
-
-class _Story:
-    def __init__(self, run, program, api, cluster, namespace: str, layer: str) -> None:
-        self.api, self.cluster, self.namespace = api, cluster, namespace
-        self.client = "follow" if layer == "etcd" else "follow-2"
-        for name in ("kept", "changed", "deleted"):
-            self.create(name)
-        self.running = run(program, self.client, env={"NAMESPACE": namespace})
-        self.running.wait_line(lambda line: line == "synced", STARTING, "prints synced")
-        self.episode = Episode(layer)
-
-    def create(self, name: str) -> None:
-        metadata = {"name": name, "namespace": self.namespace, "labels": {"kind": "lab"}}
-        self.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-
-    def truth(self) -> dict[str, str]:
-        items = self.api.list("configmaps", namespace=self.namespace, label_selector="kind=lab")[
-            "items"
-        ]
-        return {i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in items}
-
-    def cache(self) -> dict[str, str]:
-        for line in reversed(self.running.stdout_lines):
-            if line.startswith("{"):
-                try:
-                    return dict(json.loads(line)["cache"])
-                except (ValueError, KeyError, TypeError):
-                    return {}
-        return {}
-
-    def reads(self) -> list:
-        return list(self.running.timeline.reads(by=self.client, resource="configmaps"))
-
-    def tell(self, break_the_watch) -> Episode:
-        """Hold events back, change things, compact, break the watch, and see what comes of it."""
-        running, episode = self.running, self.episode
-        clock = running.timeline
-        running.wire.rules.add("freeze watch configmaps")
-        self.api.patch("configmaps", "changed", {"data": {"n": "1"}}, namespace=self.namespace)
-        self.api.delete("configmaps", "deleted", namespace=self.namespace)
-        self.create("new")
-        begun = clock.start
-        self._moment("changes, held back")
-        self.cluster.compact()
-        self._moment("compaction")
-        asked_before = len(self.reads())
-        break_the_watch(running)
-        self._moment("watch broken")
-        running.wire.rules.thaw()
-        truth = self.truth()
-        try:
-            running.until(lambda: self.cache() == truth, PATIENCE, "has the right cache")
-            episode.right = True
-            self._moment("cache right")
-        except Fail:
-            pass
-        # What comes now must not be a stream of requests: look on for a moment.
-        try:
-            running.until(lambda: len(self.reads()) > asked_before + MOST_REQUESTS, 4, "asks on")
-        except Fail:
-            pass
-        after = self.reads()[asked_before:]
-        episode.asked = [(e.verb, e.query.get("resourceVersion", "")) for e in after]
-        episode.said = self._said()
-        watches = [v for verb, v in episode.asked if verb == "watch" and v not in ("", "0")]
-        episode.dead = watches[0] if watches else ""
-        episode.ended = str(running.exited) if running.exited else ""
-        episode.cache = json.dumps(self.cache())
-        episode.evidence = [describe(e, begun) for e in after[:10]]
-        episode.tail = list(running.stderr_tail(4))
-        if not running.exited:
-            running.kill()
-        return episode
-
-    def _moment(self, what: str) -> None:
-        self.episode.moments.append((time.time(), what))
-
-    def _said(self) -> list[str]:
-        """The server's words of every 410 that was sent to the program."""
-        timeline = self.running.timeline
-        objects = [
-            e.object for e in timeline.events(by=self.client, resource="configmaps", type="ERROR")
-        ]
-        objects += [e.response_body for e in self.reads() if e.status == 410]
-        return [o.get("message", "") for o in objects if isinstance(o, dict)]
-
-
 @pytest.fixture(scope="module")
-def episodes(submission, run, api, cluster, new_namespace, observe) -> dict[str, Episode]:
-    cluster.require(Capability.COMPACT, Capability.RESTART, Capability.FLAGS)
-    program = submission.program
-    found: dict[str, Episode] = {}
-    cluster.restart("kube-apiserver", flags=("--watch-cache-sizes=configmaps#0",))
-    try:
-        story = _Story(run, program, api, cluster, new_namespace(), "etcd")
-        found["etcd"] = story.tell(lambda running: running.wire.rules.add("cut watch configmaps"))
-    finally:
-        cluster.restart("kube-apiserver")
-    story = _Story(run, program, api, cluster, new_namespace(), "watch cache")
-    found["watch cache"] = story.tell(lambda running: cluster.restart("kube-apiserver"))
-    for layer, episode in found.items():
-        observe(f"what the {layer} said", episode.said[:2])
-    _picture(found, observe)
-    return found
-
-
-def _picture(found: dict[str, Episode], observe) -> None:
-    lanes = []
-    for layer, episode in found.items():
-        start = episode.moments[0][0]
-        moments = [pictures.Moment(t - start, what) for t, what in episode.moments]
-        lanes.append(pictures.Lane(layer, moments=moments))
-    observe(
-        "two 410s",
-        pictures.lanes(
-            "Two real 410s",
-            "For each layer: changes that are held back, the compaction, the broken watch, and "
-            "the moment when the cache was right again.",
-            lanes,
-        ),
+def stories(submission, run, api, cluster, namespace) -> tuple[Story, Story]:
+    """The program, twice: it follows Events, and ConfigMaps."""
+    cluster.require(Capability.COMPACT, Capability.RESTART)
+    parts = run, submission.program, api, cluster, namespace
+    # The second as if of an API server without watch-lists, so that lists are asked for as well.
+    return (
+        Story("etcd", "events", ETCD, *parts),
+        Story("the watch cache", "configmaps", CACHE, *parts, rules=["refuse-watchlist"]),
     )
 
 
+def _told(story: Story, observe, *, restart: bool) -> Episode:
+    episode = story.tell(restart)
+    observe(f"requests after a 410 of {story.layer}", episode.asked)
+    if episode.said:
+        observe(f"what {story.layer} said", episode.said[0])
+    observe(f"a 410 of {story.layer}", story.picture())
+    return episode
+
+
+@pytest.fixture(scope="module")
+def etcd_episode(stories, observe) -> Episode:
+    return _told(stories[0], observe, restart=False)
+
+
+@pytest.fixture(scope="module")
+def cache_episode(stories, observe) -> Episode:
+    return _told(stories[1], observe, restart=True)
+
+
 def _require_recovery(episode: Episode, words: str) -> None:
-    if episode.dead and not any(words in said for said in episode.said):
-        # It resumed from a version that should be dead, and nobody said so.
+    if episode.resumed and not any(words in said for said in episode.said):
+        # The grader was refused a moment before.
         raise Unknown(
-            f"The {episode.layer} refuses the dead resourceVersion.",
-            f"It said {episode.said[:3] or 'nothing'}, asked {episode.asked[:5]}.",
+            f"The dead resourceVersion is refused by {episode.layer}.",
+            f"It said {episode.said[:3] or 'nothing'}.",
         )
     if episode.ended:
         raise Fail(
@@ -194,18 +75,36 @@ def _require_recovery(episode: Episode, words: str) -> None:
             diagnosis="exits-on-410",
             evidence=[*episode.evidence, *episode.tail],
         )
-    _require_calm(episode)
+    if episode.asked > MOST_REQUESTS:
+        raise Fail(
+            f"One 410 costs a few requests, at most {MOST_REQUESTS}.",
+            f"There were {episode.asked}.",
+            why="A compaction makes every controller's watch fail at once. If each of them comes "
+            "back without a pause, the API server does not.",
+            next="Where is the pause between two attempts?",
+            diagnosis="hot-loop",
+            evidence=episode.evidence,
+        )
     if episode.right:
         return
-    again = episode.asked.count(("watch", episode.dead)) if episode.dead else 0
-    whole = [a for a in episode.asked if a[0] == "list" or a[1] in ("", "0")]
-    if again >= 2 and not whole:
+    if episode.resumed >= 2 and not episode.anew:
         raise Fail(
             "After the 410 the whole state is asked for.",
-            f"The same resourceVersion was asked for {again} times, and nothing else.",
+            f"A version from before the compaction was asked for {episode.resumed} times, and "
+            "nothing else.",
             why=WHY,
             next="Which version does the reflector ask for after a 410, and after the second?",
             diagnosis="resumes-the-dead-version",
+            evidence=episode.evidence,
+        )
+    if episode.anew and episode.anew == episode.anew_of_old:
+        raise Fail(
+            "Where even a list at the dead version is refused, the newest state is asked for.",
+            f"The whole state was asked for {episode.anew} times, and always at a version from "
+            "before the compaction.",
+            why=WHY,
+            next="After a list or a watch-list was refused with 410, which version is asked for?",
+            diagnosis="lists-the-dead-version",
             evidence=episode.evidence,
         )
     raise Fail(
@@ -219,27 +118,42 @@ def _require_recovery(episode: Episode, words: str) -> None:
     )
 
 
-def _require_calm(episode: Episode) -> None:
-    if len(episode.asked) > MOST_REQUESTS:
-        raise Fail(
-            f"One 410 costs a few requests, at most {MOST_REQUESTS}.",
-            f"There were {len(episode.asked)}.",
-            why="A compaction makes every controller's watch fail at once. If each of them comes "
-            "back without a pause, the API server does not.",
-            next="Where is the pause between two attempts?",
-            diagnosis="hot-loop",
-            evidence=episode.evidence,
-        )
-
-
 @check(
     "4.2.5/etcd",
     title="etcd refuses the dead version: the cache is right soon afterwards, without a hot loop",
     points=3,
     evidence="live",
 )
-def check_etcd(episodes):
-    _require_recovery(episodes["etcd"], ETCD)
+def check_etcd(etcd_episode):
+    _require_recovery(etcd_episode, ETCD)
+
+
+@check(
+    "4.2.5/calm",
+    title="An API server that refuses everything is asked now and then, not in a stream",
+    points=2,
+    evidence="live",
+)
+def check_calm(etcd_episode):
+    if etcd_episode.while_refused > MOST_REQUESTS:
+        raise Fail(
+            f"While everything is answered 503, there are at most {MOST_REQUESTS} requests in "
+            f"{REFUSED:g} s.",
+            f"There were {etcd_episode.while_refused}, and the grader stopped counting.",
+            why="After a compaction, or a restart, every controller comes back at the same moment. "
+            "Without pauses that is what keeps the API server down.",
+            next="What does `run` do between two rounds?",
+            diagnosis="no-pause",
+            evidence=etcd_episode.refused,
+        )
+    if etcd_episode.ended:
+        raise Fail(
+            "The program survives an API server that refuses everything.",
+            f"It {etcd_episode.ended}.",
+            next="What raises, and who catches it?",
+            diagnosis="exits-on-an-error",
+            evidence=etcd_episode.tail,
+        )
 
 
 @check(
@@ -248,8 +162,8 @@ def check_etcd(episodes):
     points=3,
     evidence="live",
 )
-def check_watch_cache(episodes):
-    _require_recovery(episodes["watch cache"], CACHE)
+def check_watch_cache(cache_episode):
+    _require_recovery(cache_episode, CACHE)
 
 
 #: Heading → what it asks for, files of that layer, a word that the line must have.

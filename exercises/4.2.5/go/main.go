@@ -1,16 +1,18 @@
-// Follows the ConfigMaps of the namespace $NAMESPACE, and prints its cache when it changes.
+// Follows the objects of a kind ($RESOURCE: configmaps or events) in the namespace $NAMESPACE.
 //
-// One JSON object a line: each ConfigMap's name and its resourceVersion. What you
-// write is in informer.go.
+// Prints its cache when it changes, one JSON object a line: each object's name and its
+// resourceVersion. What you write is in informer.go.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,13 +28,14 @@ func main() {
 	must(err)
 	client, err := dynamic.NewForConfig(config)
 	must(err)
-	mine := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(os.Getenv("NAMESPACE"))
+	kind := schema.GroupVersionResource{Version: "v1", Resource: os.Getenv("RESOURCE")}
+	mine := client.Resource(kind).Namespace(os.Getenv("NAMESPACE"))
 	informer := newInformer(mine, "kind=lab")
 	print := func() {
 		versions := map[string]string{}
 		for _, obj := range informer.GetStore().List() {
-			configMap := obj.(*unstructured.Unstructured)
-			versions[configMap.GetName()] = configMap.GetResourceVersion()
+			one := obj.(*unstructured.Unstructured)
+			versions[one.GetName()] = one.GetResourceVersion()
 		}
 		line, err := json.Marshal(map[string]any{"cache": versions})
 		must(err)
@@ -45,8 +48,10 @@ func main() {
 	})
 	must(err)
 	go informer.RunWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-		return
+	synced, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if !cache.WaitForCacheSync(synced.Done(), registration.HasSynced) {
+		must(errors.New("the cache did not fill within ten seconds"))
 	}
 	fmt.Println("synced")
 	<-ctx.Done()

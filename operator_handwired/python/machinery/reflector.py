@@ -356,6 +356,9 @@ class Reflector:
                     # phase4:solution 4.2.5
                     if event.type == "ERROR":
                         raise ApiError.from_status(event.object)
+                    # phase4:stub
+                    # if event.type == "ERROR":
+                    #     raise NotImplementedError("a Status instead of an object")
                     # phase4:end
                     try:
                         version = resource_version(event.object)

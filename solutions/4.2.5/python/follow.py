@@ -1,7 +1,7 @@
-"""Follows the ConfigMaps of the namespace $NAMESPACE, and prints its cache when it changes.
+"""Follows the objects of a kind ($RESOURCE: configmaps or events) in the namespace $NAMESPACE.
 
-One JSON object a line: each ConfigMap's name and its resourceVersion. Nothing to
-write here.
+Prints its cache when it changes, one JSON object a line: each object's name and its
+resourceVersion. Nothing to write here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from machinery.objects import resource_version
 class Printer(Handler):
     def __init__(self) -> None:
         client = client_for(os.environ["KUBECONFIG"], "follow")
-        configmaps = Resource("", "v1", "configmaps", os.environ["NAMESPACE"])
+        objects = Resource("", "v1", os.environ["RESOURCE"], os.environ["NAMESPACE"])
         mine = Selectors(label="kind=lab")
-        self.informer = SharedInformer(ResourceClient(client, configmaps, mine))
+        self.informer = SharedInformer(ResourceClient(client, objects, mine))
 
     def on_add(self, obj, in_initial_list):
         self.print_cache()
@@ -47,8 +47,8 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     printer.informer.start()
-    if not registration.wait_for_sync(60):
-        sys.exit("the cache did not fill within a minute")
+    if not registration.wait_for_sync(10):
+        sys.exit("the cache did not fill within ten seconds")
     print("synced", flush=True)
     stop.wait()
     printer.informer.stop(2)

@@ -330,6 +330,8 @@ class Reflector:
                 for event in stream:
                     if stop.is_set():
                         raise Stopped
+                    if event.type == "ERROR":
+                        raise NotImplementedError("a Status instead of an object")
                     try:
                         version = resource_version(event.object)
                         ends_initial = self._put(store, event.type, event.object)
