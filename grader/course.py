@@ -91,11 +91,16 @@ class Lab:
 
 @dataclass(frozen=True)
 class Condition:
-    """One of the gate's conditions, by number."""
+    """One of the gate's conditions, by number.
+
+    ``artifact`` is the lab whose program is judged for it once more, whole, as
+    the learner's folder has it (``phase4 gate --live``); empty for none.
+    """
 
     number: int
     title: str
     text: str = ""
+    artifact: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,12 @@ def _lab(entry: dict[str, Any], path: Path) -> Lab:
 def _conditions(data: dict[str, Any], path: Path) -> tuple[Condition, ...]:
     try:
         return tuple(
-            Condition(int(entry["number"]), entry["title"], entry.get("text", ""))
+            Condition(
+                int(entry["number"]),
+                entry["title"],
+                entry.get("text", ""),
+                entry.get("artifact", ""),
+            )
             for entry in data.get("gate", ())
         )
     except KeyError as error:

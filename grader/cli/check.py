@@ -13,8 +13,10 @@ from grader import course
 from grader.cli import exit_codes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from grader.cli.progress_line import Tell
-    from grader.course import Lab
+    from grader.course import Condition, Lab
     from grader.report.model import LabReport
     from grader.workspace import Workspace
 
@@ -103,11 +105,18 @@ def _round(
     return exit_codes.of(overall(report.verdict for report in reports))
 
 
-def grade_anew(labs: list[Lab], *, quiet: bool = False) -> None:
-    """Grade these labs of the learner's folder and store their reports; shows a line for each."""
+def grade_anew(
+    labs: list[Lab], artifacts: Sequence[Condition] = (), *, quiet: bool = False
+) -> None:
+    """Grade these labs of the learner's folder and store their reports; shows a line for each.
+
+    ``artifacts``: conditions of the gate whose artifact is judged as well, where
+    its lab is passed; what it does not stand is shown in full.
+    """
     from grader import workspace
+    from grader.cli import artifact
     from grader.cli.progress_line import line
-    from grader.report.terminal import console, lab_line
+    from grader.report.terminal import console, lab_line, lab_report
 
     here = workspace.find()
     names = " ".join(lab.id for lab in labs)
@@ -117,6 +126,14 @@ def grade_anew(labs: list[Lab], *, quiet: bool = False) -> None:
             report = grade(here, lab, tell)
             if not quiet:
                 console().print(lab_line(report, lab.title))
+            for condition in artifacts if report.passed else ():
+                if condition.artifact != lab.id:
+                    continue
+                judged = artifact.judge(here, condition, tell)
+                title = f"{lab.id} for condition {condition.number}"
+                if not quiet:
+                    show = lab_line if judged.passed else lab_report
+                    console().print(show(judged, title))
 
 
 def _cluster(labs: list[Lab], tell: Tell) -> None:

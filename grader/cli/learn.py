@@ -213,7 +213,8 @@ def gate(
         from grader.cli.check import grade_anew
 
         labs = [lab for lab in course.load().labs if set(lab.gate) & set(chosen)]
-        grade_anew([lab for lab in labs if lab.built], quiet=as_json)
+        artifacts = [one for one in course.load().gate if one.number in chosen and one.artifact]
+        grade_anew([lab for lab in labs if lab.built], artifacts, quiet=as_json)
     conditions = [
         entry
         for entry in reading.gate(reading.progress(_reports()))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from grader import course
 from grader.course import EVIDENCE, Condition, Course, Lab
-from grader.report import store
+from grader.report import artifact, store
 from grader.report.model import LabReport
 from grader.verdict import Verdict
 
@@ -49,6 +49,8 @@ class Progress:
 
     labs: tuple[LabProgress, ...]
     damaged: tuple[str, ...]
+    #: The folder that it was read from.
+    reports: Path | None = None
 
     @property
     def earned(self) -> int:
@@ -118,7 +120,7 @@ def progress(reports: Path, loaded: Course | None = None) -> Progress:
                 else (),
             )
         )
-    return Progress(tuple(entries), tuple(damaged))
+    return Progress(tuple(entries), tuple(damaged), reports)
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,10 @@ def gate(standing: Progress, loaded: Course | None = None) -> list[ConditionProg
         for entry in labs:
             for group, what in _lacks(entry):
                 missing[group].append(Missing(entry.lab, what))
+            # More is asked of a program only once it does what its own lab asks.
+            if entry.passed and entry.lab.id == condition.artifact and standing.reports:
+                for what in artifact.lacks(standing.reports, condition):
+                    missing["live"].append(Missing(entry.lab, what))
         found.append(
             ConditionProgress(condition, labs, {key: tuple(v) for key, v in missing.items()})
         )

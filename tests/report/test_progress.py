@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader import course
 from grader.course import Check, Condition, Course, Lab, Module
-from grader.report import progress, store
+from grader.report import artifact, progress, store
 from grader.report.model import CheckResult, LabReport
 from grader.verdict import Verdict
 
@@ -93,3 +94,29 @@ def test_the_real_gate_has_its_three_conditions(tmp_path: Path) -> None:
     conditions = progress.gate(progress.progress(tmp_path))
     assert [one.condition.number for one in conditions] == [1, 2, 3]
     assert all(one.labs and not one.met for one in conditions)
+
+
+def test_an_artifact_is_judged_as_it_is_now(small: Course, tmp_path: Path) -> None:
+    """The condition asks more of the program of 9.1 than 9.1 does, and of the program of today."""
+    labs = (small.labs[0],)
+    course_ = replace(small, labs=labs, gate=(Condition(1, "First", artifact="9.1"),))
+    reports, program = tmp_path / ".phase4" / "reports", tmp_path / "9.1" / "program.py"
+    program.parent.mkdir()
+    program.write_text("print(1)")
+
+    def lacking() -> list[str]:
+        (condition,) = progress.gate(progress.progress(reports, course_), course_)
+        return [one.what for one in condition.missing["live"]]
+
+    assert lacking() == ["not checked yet"]
+    passed(reports, "9.1", "a", "b")
+    assert "not been judged for this yet: `phase4 gate 1 --live`" in lacking()[0]
+    digest = artifact.digest(reports, course_.gate[0])
+    checks = [CheckResult("gate-1/k", "Killed, it goes on", 0, "live", Verdict.FAIL)]
+    store.save(reports, LabReport("gate-1", digest=digest, checks=checks))
+    assert lacking() == ["Killed, it goes on: FAIL"]
+    checks = [CheckResult("gate-1/k", "Killed, it goes on", 0, "live", Verdict.PASS)]
+    store.save(reports, LabReport("gate-1", digest=digest, checks=checks))
+    assert lacking() == []
+    program.write_text("print(2)")
+    assert "changed since" in lacking()[0]

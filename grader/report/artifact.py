@@ -1,0 +1,53 @@
+"""The artifact behind a condition of the gate: what came of judging it whole, and whether it still holds.
+
+A condition may name a lab whose program has to stand more than that lab asks
+for (``artifact`` in the manifest). What came of it is a report beside the labs',
+under the condition's own name; it speaks of the program as it was then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader.course import Condition
+from grader.report import store
+from grader.report.model import LabReport, ReportError
+from grader.verdict import Verdict
+
+
+def name_of(condition: Condition) -> str:
+    """What the report of a condition's artifact is called."""
+    return f"gate-{condition.number}"
+
+
+def load(reports: Path, condition: Condition) -> LabReport | None:
+    """The report of a condition's artifact; None where there is none that can be read."""
+    try:
+        return store.load(reports, name_of(condition))
+    except ReportError:
+        return None
+
+
+def lacks(reports: Path, condition: Condition) -> list[str]:
+    """What the artifact has not shown, in words; empty where nothing is missing.
+
+    ``reports`` is a workspace's: the artifact's folder is found from there.
+    """
+    remedy = f"`phase4 gate {condition.number} --live`"
+    report = load(reports, condition)
+    if report is None:
+        return [f"its program has not been judged for this yet: {remedy}"]
+    if report.digest != digest(reports, condition):
+        return [f"it has changed since it was judged for this: {remedy}"]
+    return [
+        f"{result.title}: {result.verdict.value}"
+        for result in report.checks
+        if result.verdict is not Verdict.PASS
+    ]
+
+
+def digest(reports: Path, condition: Condition) -> str:
+    """The digest of the artifact's folder as it is now."""
+    from grader.labs import runner
+
+    return runner.digest(reports.parent.parent / condition.artifact)
