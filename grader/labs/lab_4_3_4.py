@@ -25,7 +25,7 @@ CHECKS_STAND_ALONE = True
 PREDICTIONS, REQUEUE, WHY = "Predictions", "The line that puts the key back", "Why nothing is lost"
 #: Seconds after a restart, at most while nothing moves: what edge mode has lost, no
 #: waiting brings back.
-EDGE_RECOVERY = 1.5
+EDGE_RECOVERY = 2.0
 MODES = {"level": "level: lists at start", "edge": "edge: resumes, without a list"}
 #: What a line that puts a key back says, in anybody's words.
 PUTS_BACK = re.compile(r"add_?rate_?limited|add_?after|re_?queue|put_?back|enqueue|\.add\(", re.I)
@@ -127,7 +127,8 @@ def edge(bench, grading, phase4):
         return kill_table(
             bench,
             flags=("--resume", folder),
-            recovery=EDGE_RECOVERY,
+            # Not scaled: what is right must not look lost here for want of patience.
+            recovery=EDGE_RECOVERY / grading.patience,
             of_a_kind=1,
             most_lost=100,
             one_by_one=True,
