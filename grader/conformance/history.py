@@ -67,6 +67,8 @@ class History:
         self._live: dict[tuple[str, str], dict[str, dict]] = defaultdict(dict)
         #: How often something changed in a namespace; records count for all of them.
         self._changes: dict[str, int] = defaultdict(int)
+        #: When something last did (monotonic).
+        self._changed_at: dict[str, float] = defaultdict(float)
         self._broken: str = ""
         self._closed = False
         self._watches = []
@@ -123,6 +125,7 @@ class History:
                         else:
                             there[state.uid] = obj
                         self._changes[state.namespace] += 1
+                        self._changed_at[state.namespace] = time.monotonic()
                         self._changed.notify_all()
         except Exception as error:
             with self._changed:
@@ -227,8 +230,14 @@ class History:
                 if not changed:
                     return False
 
+    def at_rest(self, namespace: str, seconds: float, timeout: float) -> bool:
+        """The same as :meth:`quiet`, but what was quiet before the call counts."""
+        with self._changed:
+            left = seconds - (time.monotonic() - self._changed_at[namespace])
+        return left <= 0 or self.quiet(namespace, left, timeout)
+
     def quiet(self, namespace: str, seconds: float, timeout: float) -> bool:
-        """Wait until nothing in a namespace changed for ``seconds``; False after ``timeout`` s."""
+        """Wait until nothing in a namespace changes for ``seconds``; False after ``timeout`` s."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while True:

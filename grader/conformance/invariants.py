@@ -6,6 +6,7 @@ asked after a scenario has settled, when nothing of its WebApp moves any more.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from grader.conformance import contract
@@ -140,6 +141,40 @@ def never_more_pods_than(bench: Bench, app: dict, most: int, *, slack: int = 0) 
                 diagnosis="over-created",
                 evidence=[_line(state)],
             )
+
+
+def work_done(bench: Bench, app: dict) -> Counter[str]:
+    """How many objects were made and deleted for a WebApp so far, whoever did it."""
+    uid = app["metadata"]["uid"]
+    pods = bench.history.pods_of(uid)
+    gone = {s.uid for s in pods if s.type == "DELETED" or contract.is_terminating(s.object)}
+    records = [
+        s
+        for s in bench.history.states(resource="configmaps")
+        if s.type == "ADDED" and s.name == f"record-{uid}"
+    ]
+    made = {s.uid for s in pods if s.type == "ADDED"}
+    return Counter(
+        {"Pods made": len(made), "Pods deleted": len(gone), "records made": len(records)}
+    )
+
+
+def no_more_work_than(bench: Bench, app: dict, undisturbed: Counter[str]) -> None:
+    """No more was made and deleted for the WebApp than for one whose operator was not disturbed."""
+    done = work_done(bench, app)
+    if more := done - undisturbed:
+        what = next(iter(more))
+        raise Fail(
+            f"A kill and a restart end with as much work done as without: {what}: "
+            f"{undisturbed[what]}.",
+            f"{what}: {done[what]}.",
+            why="What was there already was done again: each Pod that is replaced is an outage "
+            "that nobody asked for.",
+            next="What does the new process take to be different from what is wanted? It sees "
+            "what the old one made, and must find it right.",
+            diagnosis="did-it-again-after-kill",
+            evidence=[_line(s) for s in bench.history.pods_of(app["metadata"]["uid"])[-8:]],
+        )
 
 
 def status_is_true(bench: Bench, app: dict) -> None:

@@ -125,3 +125,16 @@ def test_transition_times():
     changed["status"]["conditions"][0]["status"] = "False"
     invariants.transition_times(bench(WITH, ("MODIFIED", "webapps", changed)), worlds.app())
     assert UID == worlds.app()["metadata"]["uid"]
+
+
+def test_what_a_restart_does_again_is_counted():
+    first, second = worlds.pod("shop-0"), worlds.pod("shop-1")
+    made = [("ADDED", "configmaps", worlds.record()), ("ADDED", "pods", first)]
+    undisturbed = invariants.work_done(bench(*made, ("ADDED", "pods", second)), worlds.app())
+    assert +undisturbed == {"Pods made": 2, "records made": 1}
+    replaced = bench(*made, ("DELETED", "pods", first), ("ADDED", "pods", second))
+    with pytest.raises(Fail) as failed:
+        invariants.no_more_work_than(replaced, worlds.app(), undisturbed)
+    assert failed.value.message.diagnosis == "did-it-again-after-kill"
+    assert failed.value.message.seen == "Pods deleted: 1."
+    invariants.no_more_work_than(bench(*made), worlds.app(), undisturbed)

@@ -152,9 +152,11 @@ def kill_table(
     bench.stop_shared()
     bench.end_own()
     running = bench.start(*flags)
-    points = []
+    points: list[KillPoint] = []
+    undisturbed: dict[Step, Counter[str]] = {}
     for step in steps:
-        points += _enumerate(bench, running, step, of_a_kind)
+        found, undisturbed[step] = _enumerate(bench, running, step, of_a_kind)
+        points += found
     # Everything that a point needs to be there first is made while nothing is killed.
     prepared = {} if one_by_one else {point: _prepare(bench, point.step) for point in points}
     for point, app in prepared.items():
@@ -164,7 +166,8 @@ def kill_table(
         if point not in prepared:
             prepared[point] = _prepare(bench, point.step)
             _wait_prepared(bench, point.step, prepared[point])
-        outcomes.append(_try(bench, running, point, prepared[point], recovery))
+        work = undisturbed[point.step]
+        outcomes.append(_try(bench, running, point, prepared[point], work, recovery))
         if sum(outcome.converged is False for outcome in outcomes) >= most_lost:
             break
     running.kill()
@@ -173,11 +176,12 @@ def kill_table(
 
 def _enumerate(
     bench: Bench, running: RunningProgram, step: Step, of_a_kind: int
-) -> list[KillPoint]:
+) -> tuple[list[KillPoint], Counter[str]]:
+    """The kill points of a step, and what is made and deleted in it, undisturbed."""
     app = _prepare(bench, step)
     _wait_prepared(bench, step, app)
     since = time.time()
-    _act(bench, step, app)
+    app = _act(bench, step, app)
     kinds: Counter[tuple[str, str]] = Counter()
     points = []
     for exchange in bench.exchanges(running.client):
@@ -195,7 +199,7 @@ def _enumerate(
             "There was none.",
             diagnosis="never-acted",
         )
-    return points
+    return points, invariants.work_done(bench, app)
 
 
 def _prepare(bench: Bench, step: Step) -> dict:
@@ -210,7 +214,7 @@ def _wait_prepared(bench: Bench, step: Step, app: dict) -> None:
     """Until the WebApp of :func:`_prepare` is right, and its operator has nothing to do."""
     if step != "create":
         bench.settled(app, "creating a WebApp")
-        bench.history.quiet(app["metadata"]["namespace"], 0.3, 5.0)
+        bench.history.at_rest(app["metadata"]["namespace"], 0.3, 5.0)
 
 
 def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
@@ -241,7 +245,12 @@ def _require_right(
 
 
 def _try(
-    bench: Bench, running: RunningProgram, point: KillPoint, app: dict, recovery: float
+    bench: Bench,
+    running: RunningProgram,
+    point: KillPoint,
+    app: dict,
+    undisturbed: Counter[str],
+    recovery: float,
 ) -> Outcome:
     # Records live in their own namespace, so a rule for them cannot name the
     # WebApp's; nothing else is under way, so it need not.
@@ -268,8 +277,11 @@ def _try(
         )
     try:
         _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
+        invariants.no_more_work_than(bench, app, undisturbed)
     except Fail as fail:
         missing = contract.missing(bench.world(app), bench.history.record(app["metadata"]["uid"]))
+        again = fail.message.diagnosis == "did-it-again-after-kill"
+        missing = "done again" if again else missing
         return Outcome(point, False, time.monotonic() - began, fail.message, missing)
     return Outcome(point, True if killed else None, time.monotonic() - began)
 
