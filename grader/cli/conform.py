@@ -122,7 +122,8 @@ def _show(report: Report, folder: Path, picture: Path | None) -> None:
         results = report.of_part(part)
         if results:
             console.print()
-            console.print(Text(part, "bold"))
+            took = f"  {report.seconds_of(part):.1f} s"
+            console.print(Text.assemble((part, "bold"), (took, "dim")))
             console.print(Padding(_table(results), (0, 0, 0, 2)))
     for result in report.results:
         if result.message is not None:

@@ -52,7 +52,17 @@ class Report:
     def of_part(self, part: str) -> list[Result]:
         return [result for result in self.results if result.id.startswith(part + "/")]
 
+    def seconds_of(self, part: str) -> float:
+        """For how long any scenario of a part ran; those that ran together count once."""
+        total = until = 0.0
+        for result in sorted(self.of_part(part), key=lambda r: r.started):
+            ended = result.started + result.duration
+            total += max(0.0, ended - max(until, result.started))
+            until = max(until, ended)
+        return total
+
     def to_json(self) -> dict[str, Any]:
+        parts = {part: round(self.seconds_of(part), 2) for part in PARTS if self.of_part(part)}
         return {
             "command": self.command,
             "seed": self.seed,
@@ -61,6 +71,7 @@ class Report:
             "started": self.started,
             "duration": round(self.duration, 2),
             "verdict": self.verdict.value,
+            "seconds of parts": parts,
             "results": [result.to_json() for result in self.results],
         }
 

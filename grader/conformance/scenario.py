@@ -38,7 +38,10 @@ class Scenario:
 
 @dataclass
 class Result:
-    """What one scenario came to. ``duration`` in seconds; ``measured`` is JSON."""
+    """What one scenario came to.
+
+    ``duration`` in seconds, ``started`` in seconds since the epoch; ``measured`` is JSON.
+    """
 
     id: str
     title: str
@@ -46,6 +49,7 @@ class Result:
     message: Message | None = None
     duration: float = 0.0
     measured: dict[str, Any] = field(default_factory=dict)
+    started: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +57,7 @@ class Result:
             "title": self.title,
             "verdict": self.verdict.value,
             "message": self.message.to_json() if self.message else None,
+            "started": round(self.started, 3),
             "duration": round(self.duration, 3),
             "measured": self.measured,
         }
@@ -87,7 +92,7 @@ def scenarios(part: str | None = None) -> list[Scenario]:
 
 def judge(one: Scenario, bench: Bench) -> Result:
     """Run a scenario to a result. What is not an Outcome is the gate's own fault: UNKNOWN."""
-    began = time.monotonic()
+    began, started = time.monotonic(), time.time()
     view = bench.for_scenario(one)
     message: Message | None = None
     try:
@@ -107,4 +112,5 @@ def judge(one: Scenario, bench: Bench) -> Result:
         )
     finally:
         view.end_own()
-    return Result(one.id, one.title, verdict, message, time.monotonic() - began, view.measured)
+    took = time.monotonic() - began
+    return Result(one.id, one.title, verdict, message, took, view.measured, started)

@@ -10,7 +10,7 @@ import pytest
 
 from grader import cut
 from grader.conformance import measure
-from grader.conformance.gate import run_all, select
+from grader.conformance.gate import Report, run_all, select
 from grader.conformance.picture import kill_picture
 from grader.conformance.scenario import Result, Scenario
 from grader.evidence import citations
@@ -64,6 +64,16 @@ def test_scenarios_that_share_nothing_run_one_after_the_other():
     assert [one.id for one in run_all(chosen, run)] == [one.id for one in chosen]
     assert met["faults/own"] == {"faults/own"} and met["quiet/own"] == {"quiet/own"}
     assert not any(id.startswith("functional/") for id in met["quiet/resyncing"])
+
+
+def test_scenarios_that_ran_together_count_once():
+    report = Report("op", 0, "embedded", {}, 0.0)
+    for started, duration in ((10.0, 4.0), (12.0, 1.0), (13.0, 3.0), (20.0, 2.0)):
+        report.results.append(
+            Result("quiet/x", "", Verdict.PASS, duration=duration, started=started)
+        )
+    assert report.seconds_of("quiet") == 6.0 + 2.0
+    assert report.to_json()["seconds of parts"] == {"quiet": 8.0}
 
 
 @pytest.mark.parametrize("track", ["python", "go"])
