@@ -55,11 +55,12 @@ def conform(
     from grader.conformance.gate import select
 
     try:
-        select(part or ())
+        chosen = select(part or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--part") from None
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = out or _run_folder()
+    ended: list[Result] = []
     with progress_line.line(quiet=as_json) as tell:
         cluster = clusters.ensure(progress=tell)
         report = run_gate(
@@ -68,7 +69,8 @@ def conform(
             folder,
             only=part or (),
             seed=seed,
-            on_start=lambda one: tell(f"{one.id}: {one.title}"),
+            on_result=ended.append,
+            on_start=lambda one: tell(f"{len(ended)} of {len(chosen)}  {one.id}: {one.title}"),
         )
     picture = _picture(report, folder)
     if as_json:

@@ -41,7 +41,8 @@ def _printer() -> Tell:
         if words == last["words"] and now - float(last["at"]) < 10:
             return
         last.update(words=words, at=now)
-        print(sentence, file=sys.stderr, flush=True)
+        # In one piece: several threads may tell at the same time.
+        print(f"{sentence}\n", end="", file=sys.stderr, flush=True)
 
     return tell
 
