@@ -161,8 +161,15 @@ def distinct(family: Family, count: int, number: int) -> Iterator[tuple[Trace, s
             yield trace, text
 
 
+class Different(AssertionError):
+    """A trace with an outcome that is not client-go's."""
+
+
 def compare(name: str, count: int, number: int, oracle: Path) -> tuple[int, int, float]:
-    """How many traces and calls were equal, and the seconds. Exits at the first that is not."""
+    """How many traces and calls were equal, and the seconds.
+
+    ``number`` is the seed. Raises :class:`Different` at the first trace that is not.
+    """
     started = time.monotonic()
     done = calls = 0
     source = distinct(FAMILIES[name], count, number)
@@ -176,8 +183,7 @@ def compare(name: str, count: int, number: int, oracle: Path) -> tuple[int, int,
             answers = [json.loads(line) for line in theirs.result().stdout.splitlines()]
             for (trace, text), mine, other in zip(batch, ours, answers, strict=True):
                 if not equal(trace, mine, other):
-                    print(f"{name}: {text}\nours:      {mine}\nclient-go: {other}")
-                    sys.exit(1)
+                    raise Different(f"{name}: {text}\nours:      {mine}\nclient-go: {other}")
                 calls += len(mine.get("requests", ())) if isinstance(mine, dict) else len(mine)
             done += len(batch)
             print(f"\r{name}: {done:,}", end="", file=sys.stderr, flush=True)
@@ -199,7 +205,10 @@ def main() -> None:
         print(f"seed {chosen.seed}\n\n| structure | traces | calls | differences | seconds |")
         print("|---|--:|--:|--:|--:|", flush=True)
         for name in chosen.structures or FAMILIES:
-            done, calls, seconds = compare(name, chosen.traces, chosen.seed, oracle)
+            try:
+                done, calls, seconds = compare(name, chosen.traces, chosen.seed, oracle)
+            except Different as difference:
+                sys.exit(str(difference))
             print(file=sys.stderr)
             print(f"| {name} | {done:,} | {calls:,} | 0 | {seconds:.0f} |", flush=True)
 
