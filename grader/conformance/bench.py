@@ -97,8 +97,6 @@ class Bench:
         self._own: list[RunningProgram] = []
         #: Rules that this view has put on the wire of the shared process.
         self._rules: list[RuleHandle] = []
-        #: Whether work on any WebApp shows that the operator is not stuck with this view's.
-        self._many = False
         self._shared = _Shared(runner or Runner(cluster, run_dir, seed=seed).__enter__())
         self._owns_runner = runner is None
         #: Namespaces of all views, and those of this one.
@@ -107,15 +105,11 @@ class Bench:
 
     def for_scenario(self, one: Scenario) -> Bench:
         """A view with measurements, randomness and namespaces of its own."""
-        view = self._view(one.id, alone=one.alone)
-        view._many = one.alone or one.part != "functional"
-        return view
+        return self._view(one.id, alone=one.alone)
 
     def for_lab(self, name: str) -> Bench:
         """The same for a lab's own work with the bench, alone with its operator."""
-        view = self._view(name, alone=True)
-        view._many = True
-        return view
+        return self._view(name, alone=True)
 
     def _view(self, name: str, alone: bool) -> Bench:
         view = object.__new__(Bench)
@@ -323,7 +317,7 @@ class Bench:
                 and not shortfalls(world)
             )
 
-        if self._until(app["metadata"]["namespace"], right, timeout):
+        if self.until(app["metadata"]["namespace"], right, timeout):
             return self.world(app)
         raise self._not_settled(app, doing, timeout, shortfalls(self.world(app)), fail)
 
@@ -368,24 +362,23 @@ class Bench:
             ]
             return found
 
-        if not self._until(app["metadata"]["namespace"], lambda: not left(), timeout):
+        if not self.until(app["metadata"]["namespace"], lambda: not left(), timeout):
             raise self._not_settled(app, doing, timeout, left(), fail)
 
-    def _until(self, namespace: str, predicate: Callable[[], bool], timeout: float) -> bool:
-        """Wait for the predicate; False after ``timeout`` s, unless the namespace still moves.
+    def until(self, namespace: str, predicate: Callable[[], object], timeout: float) -> bool:
+        """Wait for the predicate; False after ``timeout`` s, unless something still moves.
 
-        While states change there, a machine that is short of time is given more
-        (up to four times as long): it is the operator that is judged. In a
-        scenario with many WebApps, what it does for others counts as well: this
-        one may be waiting for a worker.
+        While states change, a machine that is short of time is given more (up to
+        four times as long): it is the operator that is judged. What it does for
+        other WebApps counts as well: this one may be waiting for a worker. The
+        predicate is asked when something changed in the namespace, and each second.
         """
         timeout *= self.patience
-        where = None if self._many else namespace
         began = moved = time.monotonic()
-        seen = self.history.changes(where)
+        seen = self.history.changes()
         while not self.history.until(namespace, predicate, min(1.0, timeout / 3)):
             now, before = time.monotonic(), seen
-            seen = self.history.changes(where)
+            seen = self.history.changes()
             if seen != before:
                 moved = now
             still = now - moved > timeout / 3

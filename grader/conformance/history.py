@@ -191,10 +191,10 @@ class History:
             if (controller_of(state.object) or {}).get("uid") == uid
         ]
 
-    def changes(self, namespace: str | None) -> int:
-        """How many states of a namespace's objects (None: of all) have been seen."""
+    def changes(self) -> int:
+        """How many states have been seen, of all objects there are."""
         with self._changed:
-            return len(self._states) if namespace is None else self._changes[namespace]
+            return len(self._states)
 
     def replay(self) -> Iterator[tuple[State, dict[str, dict[str, dict]]]]:
         """Every state with the live objects (resource → UID → object) right after it."""

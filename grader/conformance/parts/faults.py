@@ -186,7 +186,7 @@ def edited_while_failing(bench: Bench) -> None:
     bench.settled(app, "creating a WebApp")
     rule = bench.rule(f"answer 500 create,patch pods ns={namespace} times=always")
     bench.change(app, replicas=4)
-    if not bench.fires(bench.operator, rule, 10.0):
+    if not bench.until(namespace, lambda: rule.fired, 10.0):
         rule.remove()
         raise NotGraded(
             "Scaling up makes Pods, so that a failure can be put in the way.",

@@ -96,7 +96,7 @@ def others_finalizer(bench: Bench) -> None:
             and bench.history.record(uid) is None
         )
 
-    if not bench.history.until(namespace, only_theirs, 10.0):
+    if not bench.until(namespace, only_theirs, SETTLE):
         state = bench.history.live("webapps", name, namespace)
         if state is None:
             raise Fail(
@@ -168,7 +168,7 @@ def pod_not_ready(bench: Bench) -> None:
         return status.get("readyReplicas", 0) == 1 and ready != "True"
 
     turn("False")
-    if not bench.history.until(namespace, told, SETTLE):
+    if not bench.until(namespace, told, SETTLE):
         raise Fail(
             "Once one of 2 Pods is not Ready any more, the status says readyReplicas 1 and is "
             "not Ready.",
@@ -204,10 +204,10 @@ def pod_edited(bench: Bench) -> None:
 
 def _replaced(bench: Bench, app: dict, uid: str, doing: str, diagnosis: str) -> None:
     """Wait until the Pod of that UID is gone and the world is right again."""
-    gone = bench.history.until(
+    gone = bench.until(
         app["metadata"]["namespace"],
         lambda: all(p["metadata"]["uid"] != uid for p in bench.world(app).pods),
-        10.0,
+        SETTLE,
     )
     if not gone:
         raise Fail(
@@ -377,15 +377,15 @@ def recreated(bench: Bench) -> None:
     first = bench.create(namespace, name, replicas=2)
     bench.settled(first, "creating a WebApp")
     bench.delete(contract.WEBAPPS, name, namespace)
-    second = None
-    deadline = time.monotonic() + 10.0
-    while second is None:
-        try:
-            second = bench.create(namespace, name, replicas=2)
-        except ApiError as error:
-            if error.status != 409 or time.monotonic() > deadline:
-                raise
-            bench.history.until(namespace, lambda: bench.world(first).webapp is None, 10.0)
+    try:
+        second = bench.create(namespace, name, replicas=2)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        # At once is when the name is free.
+        if not bench.until(namespace, lambda: bench.world(first).webapp is None, SETTLE):
+            bench.gone(first, "deleting a WebApp", timeout=0.1)
+        second = bench.create(namespace, name, replicas=2)
     bench.settled(second, "deleting a WebApp and creating it again at once, under the same name")
     bench.gone(first, "deleting it")
 
