@@ -130,7 +130,7 @@ def grade_anew(
                 if condition.artifact != lab.id:
                     continue
                 judged = artifact.judge(here, condition, tell)
-                title = f"{lab.id} for condition {condition.number}"
+                title = f"The program of {lab.id}, killed at each of its writes"
                 if not quiet:
                     show = lab_line if judged.passed else lab_report
                     console().print(show(judged, title))

@@ -173,7 +173,8 @@ def _evidence(lines: Sequence[str]) -> Text:
 
 def _summary(report: LabReport) -> Text:
     word = report.verdict.value
-    facts = [f"{report.earned} of {report.points} points", f"{report.duration:.1f} s"]
+    facts = [f"{report.earned} of {report.points} points"] if report.points else []
+    facts.append(f"{report.duration:.1f} s")
     if report.track:
         facts.append(report.track)
     if report.backend:
