@@ -30,7 +30,7 @@ STARTING, PATIENCE, LOOK_ON, REFUSED = 30.0, 8.0, 1.0, 2.0
 MOST_REQUESTS = 12
 #: How often the dead version may be asked for, for how long (s) and with nothing else, until
 #: that is the verdict: in watches alone, or in lists too.
-ENOUGH, ENOUGH_LISTS, AT_LEAST = 3, 6, 2.0
+ENOUGH, ENOUGH_LISTS, AT_LEAST = 3, 5, 2.0
 
 
 @dataclass

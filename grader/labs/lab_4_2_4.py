@@ -102,9 +102,9 @@ def story(submission, run, api, namespace) -> Run:
                     return {}
         return {}
 
-    def touch(value: str) -> None:
+    def pass_by() -> None:
         """A change of another app, so that the watch is past what was hidden."""
-        api.patch("configmaps", "stays", {"data": {"touched": value}}, namespace=namespace)
+        api.patch("configmaps", "stays", {"data": {"changed": "yes"}}, namespace=namespace)
         version = api.get("configmaps", "stays", namespace=namespace)["metadata"]["resourceVersion"]
         waited(
             lambda: any(
@@ -115,34 +115,26 @@ def story(submission, run, api, namespace) -> Run:
             "is told of a change",
         )
 
-    def expire() -> float:
-        """End the watch with a 410, so that the whole state is asked for."""
-        mark = time.time()
-        running.wire.rules.add("error 410 watch configmaps")
-        return mark
-
     api.delete("configmaps", "seen", namespace=namespace)
     removed["seen"] = waited(lambda: gone(uids["seen"]), lambda: told("seen"), "removes the record")
 
-    running.wire.rules.add("hide DELETED watch configmaps name=hidden")
-    api.delete("configmaps", "hidden", namespace=namespace)
-    touch("1")
-    mark = expire()
-    removed["hidden"] = waited(
-        lambda: gone(uids["hidden"]), lambda: relisted(mark), "removes the record"
-    )
-
-    running.wire.rules.add("hide DELETED watch configmaps name=replaced")
+    for name in ("hidden", "replaced"):
+        running.wire.rules.add(f"hide DELETED watch configmaps name={name}")
     running.wire.rules.add("hide ADDED watch configmaps name=replaced")
+    api.delete("configmaps", "hidden", namespace=namespace)
     api.delete("configmaps", "replaced", namespace=namespace)
     new = make("replaced")
-    touch("2")
-    again = expire()
-    removed["replaced, old"] = waited(
-        lambda: gone(uids["replaced"]), lambda: relisted(again), "removes the record"
-    )
+    pass_by()
+    mark = time.time()
+    running.wire.rules.add("error 410 watch configmaps")
+
+    def known() -> float | None:
+        return relisted(mark)
+
+    removed["hidden"] = waited(lambda: gone(uids["hidden"]), known, "removes the record")
+    removed["replaced, old"] = waited(lambda: gone(uids["replaced"]), known, "removes the record")
     truth = {f"{namespace}/replaced": new, f"{namespace}/stays": uids["stays"]}
-    right = waited(lambda: cache() == truth, lambda: relisted(again), "has the right cache")
+    right = waited(lambda: cache() == truth, known, "has the right cache")
     removed["replaced, new"] = gone(new)
     removed["stays"] = gone(uids["stays"])
     ended = str(running.exited) if running.exited else ""
