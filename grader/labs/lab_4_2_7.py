@@ -19,7 +19,7 @@ from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
 from grader.report import pictures
 from grader.runner.running import RunningProgram
-from grader.verdict import Fail
+from grader.verdict import Fail, NotGraded
 from grader.wire.records import Exchange
 from grader.witness import describe
 
@@ -277,6 +277,13 @@ def held(submission, run, api, new_namespace) -> list[_Run]:
 @pytest.fixture(scope="module")
 def released(held) -> list[_Run]:
     """The same, some time after the lists were let go."""
+    if any(each.destroyed for each in held):
+        raise NotGraded(
+            "What is pruned after the sync can be told from what was before.",
+            "Children were deleted before the lists had come.",
+            next="Start with the wait.",
+            diagnosis="destroyed-before",
+        )
     for each in held:
         each.running.wire.rules.thaw()
         each.until = time.time()
