@@ -28,15 +28,19 @@ WHY = (
 
 
 @pytest.fixture(scope="module")
-def stories(submission, run, api, cluster, namespace) -> tuple[Story, Story]:
-    """The program, twice: it follows Events, and ConfigMaps."""
-    cluster.require(Capability.COMPACT, Capability.RESTART)
+def of_events(submission, run, api, cluster, namespace) -> Story:
+    cluster.require(Capability.COMPACT)
+    return Story("etcd", "events", ETCD, run, submission.program, api, cluster, namespace)
+
+
+@pytest.fixture(scope="module")
+def of_configmaps(of_events, submission, run, api, cluster, namespace) -> Story:
+    """A program that did not start for Events is not started again."""
+    cluster.require(Capability.RESTART)
     parts = run, submission.program, api, cluster, namespace
-    # The second as if of an API server without watch-lists, so that lists are asked for as well.
-    return (
-        Story("etcd", "events", ETCD, *parts),
-        Story("the watch cache", "configmaps", CACHE, *parts, rules=["refuse-watchlist"]),
-    )
+    # As an API server without watch-lists, so that lists are asked for as well.
+    rules = ["refuse-watchlist"]
+    return Story("the watch cache", "configmaps", CACHE, *parts, rules=rules)
 
 
 def _told(story: Story, observe, *, restart: bool) -> Episode:
@@ -49,13 +53,13 @@ def _told(story: Story, observe, *, restart: bool) -> Episode:
 
 
 @pytest.fixture(scope="module")
-def etcd_episode(stories, observe) -> Episode:
-    return _told(stories[0], observe, restart=False)
+def etcd_episode(of_events, observe) -> Episode:
+    return _told(of_events, observe, restart=False)
 
 
 @pytest.fixture(scope="module")
-def cache_episode(stories, observe) -> Episode:
-    return _told(stories[1], observe, restart=True)
+def cache_episode(of_configmaps, observe) -> Episode:
+    return _told(of_configmaps, observe, restart=True)
 
 
 def _require_recovery(episode: Episode, words: str) -> None:
