@@ -289,7 +289,7 @@ def check_lines(driven):
     evidence="live",
 )
 def check_true(driven):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "reflector")
     stage_lines.require_true(driven.lines, driven.heard)
 
 
@@ -300,7 +300,7 @@ def check_true(driven):
     evidence="live",
 )
 def check_order(driven):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "reflector", "queue", "indexer", "handler")
     stage_lines.require_order(driven.lines, driven.heard)
 
 
@@ -311,7 +311,7 @@ def check_order(driven):
     evidence="live",
 )
 def check_cache(driven):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "handler")
     stage_lines.require_cached(driven.lines, driven.heard)
 
 
@@ -322,7 +322,7 @@ def check_cache(driven):
     evidence="live",
 )
 def check_enqueue(driven):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "handler", "enqueue")
     stage_lines.require_enqueued(driven.lines)
 
 
@@ -333,7 +333,7 @@ def check_enqueue(driven):
     evidence="live",
 )
 def check_worker(driven):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "enqueue", "dequeue", "reconcile")
     _require_exclusive(driven)
     stage_lines.require_worker(driven.settled, driven.heard, failed_writes=driven.failed_writes)
     if not driven.caught_up:
@@ -377,7 +377,7 @@ def _require_exclusive(driven: Driven) -> None:
     evidence="live",
 )
 def check_decoupled(driven, observe):
-    stage_lines.require_all_stages(driven.lines, driven.tail)
+    stage_lines.require_to_judge(driven.lines, "handler", "enqueue")
     if driven.burst is None:
         raise NotGraded(
             "The program writes a Deployment, so that its worker can be held in the middle of it.",

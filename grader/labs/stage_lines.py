@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.verdict import Fail
+from grader.verdict import Fail, NotGraded
 
 #: In the order in which one change fires them.
 STAGES = ("reflector", "queue", "indexer", "handler", "enqueue", "dequeue", "reconcile")
@@ -129,34 +129,52 @@ def _short(value: Any) -> str:
 
 def require_all_stages(lines: Iterable[StageLine], tail: Sequence[str] = ()) -> None:
     """Fail unless every stage was printed at least once, with what it has to have."""
-    by_stage: dict[str, list[StageLine]] = {stage: [] for stage in STAGES}
-    for line in lines:
-        by_stage[line.stage].append(line)
-    silent = [stage for stage, found in by_stage.items() if not found]
+    if (lacking := _lacking(list(lines), STAGES, tail)) is not None:
+        raise lacking
+
+
+def require_to_judge(lines: Iterable[StageLine], *stages: str) -> None:
+    """NotGraded unless these stages were printed: what a line never said can't be right or wrong.
+
+    That a stage is silent is told once, by :func:`require_all_stages`.
+    """
+    if (lacking := _lacking(list(lines), stages, ())) is not None:
+        raise NotGraded(
+            f"Lines of {', '.join(stages)}, to be compared.",
+            lacking.message.seen,
+            next="First the lines, then what they say: see 4.1.4/lines.",
+            diagnosis="nothing-to-compare",
+        )
+
+
+def _lacking(lines: Sequence[StageLine], stages: Sequence[str], tail: Sequence[str]) -> Fail | None:
+    """The first of these stages' faults: printed never, or without the object's resourceVersion."""
+    silent = [stage for stage in stages if not any(line.stage == stage for line in lines)]
     if silent:
-        raise Fail(
+        nothing = not lines
+        return Fail(
             "The program prints at least one line for each of the seven stages.",
             "It prints no stage line at all."
-            if len(silent) == len(STAGES)
+            if nothing
             else f"It prints none for {', '.join(silent)}.",
             why="A stage that you can't see is one you'll blame for nothing, or never.",
             next="On stdout, one JSON object a line, flushed at once: "
             '{"stage": "reflector", "key": "ns/name", "resourceVersion": "123"}',
-            diagnosis="no-stage-lines" if len(silent) == len(STAGES) else "stage-never-printed",
+            diagnosis="no-stage-lines" if nothing else "stage-never-printed",
             evidence=list(tail)[-5:],
         )
-    for stage in WITH_OBJECT:
-        for line in by_stage[stage]:
-            if line.version is None:
-                raise Fail(
-                    f"A {stage} line has the resourceVersion of the object at hand.",
-                    f"Line {line.number} has none.",
-                    why="Without it nobody can tell which of an object's states went by.",
-                    next="Take it from the object's metadata; for a tombstone, from the last "
-                    "state known.",
-                    diagnosis="resource-version-missing",
-                    evidence=[str(line)],
-                )
+    for line in lines:
+        if line.stage in stages and line.stage in WITH_OBJECT and line.version is None:
+            return Fail(
+                f"A {line.stage} line has the resourceVersion of the object at hand.",
+                f"Line {line.number} has none.",
+                why="Without it nobody can tell which of an object's states went by.",
+                next="Take it from the object's metadata; for a tombstone, from the last "
+                "state known.",
+                diagnosis="resource-version-missing",
+                evidence=[str(line)],
+            )
+    return None
 
 
 def require_true(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
