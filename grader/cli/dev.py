@@ -60,7 +60,12 @@ def verify(
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Grade each case that many times.")] = 1,
     jobs: Annotated[
-        int, typer.Option(min=0, help="Cases at once; 0: one for a live lab, else one a core.")
+        int,
+        typer.Option(
+            min=0,
+            help="Cases at once, those of live labs on a cluster each; 0: two live ones, else "
+            "one a core.",
+        ),
     ] = 0,
     only: Annotated[
         str, typer.Option(help="Only cases whose title has this text (complaints of labs stay).")
@@ -80,6 +85,7 @@ def verify(
     import os
 
     from grader import verify as verifying
+    from grader.cluster import default_backend
 
     subjects = verifying.subjects(labs or [])
     quiet = as_json
@@ -95,7 +101,7 @@ def verify(
         subjects,
         repeat=repeat,
         jobs=jobs or min(4, os.cpu_count() or 1),
-        live_jobs=jobs or 1,
+        live_jobs=(jobs or min(2, os.cpu_count() or 1)) if default_backend() == "embedded" else 1,
         isolation=isolation,
         seed=seed,
         keep=keep,

@@ -242,6 +242,9 @@ def _foreign_edits(hands: _Hands) -> dict[str, Outcome]:
     hands.edit_deployment({"metadata": {"labels": {label: mark}}})
     hands.edit_deployment({"metadata": {"annotations": {annotation: mark}}})
     hands.edit_foo({"metadata": {"finalizers": [finalizer]}})
+    # Twice: a controller may write more after what can be waited for. By the second
+    # time it has ended what it began the first time, since a key has one worker.
+    hands.make_it_write()
     hands.make_it_write()
 
     def without(resource: str, part: str, key: str) -> list[str]:

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
+from grader import cluster as running
 from grader.cut import CutError
 from grader.labs.runner import grade, interrupt_all
 from grader.mistakes import MistakeError
@@ -48,7 +50,8 @@ def measure(
 
     Every case is graded ``repeat`` times, with another seed each time unless
     ``seed`` fixes it. ``jobs`` cases are graded at once, of labs that use a
-    cluster ``live_jobs``. Runs that were not as wanted stay in ``keep`` (a
+    cluster ``live_jobs``, each on a cluster of its own: all but the first are
+    ended again. Runs that were not as wanted stay in ``keep`` (a
     temporary folder otherwise); the rest is removed. ``only`` leaves out the
     cases whose title does not have that text. ``patient``: wrong programs are
     waited for as long as a learner's, and not a part of it.
@@ -56,6 +59,10 @@ def measure(
     started = time.monotonic()
     base = Path(tempfile.mkdtemp(prefix="phase4-verify-", dir=_made(keep)))
     report = VerifyReport()
+    free: SimpleQueue[str] = SimpleQueue()
+    clusters = _names(cluster, live_jobs)
+    for name in clusters:
+        free.put(name)
     try:
         for subject in subjects:
             checks, complaints = subject.complaints()
@@ -64,15 +71,21 @@ def measure(
             many = live_jobs if subject.live else jobs
 
             def one(case: Case, subject: Subject = subject) -> Row:
-                row = _measured(
-                    subject,
-                    case,
-                    base / subject.lab,
-                    repeat=repeat,
-                    seed=seed,
-                    patient=patient,
-                    options={"cluster": cluster, "backend": backend, "isolation": isolation},
-                )
+                # One case a cluster: what a case does to it is nobody else's affair.
+                mine = free.get() if subject.live else clusters[0]
+                try:
+                    row = _measured(
+                        subject,
+                        case,
+                        base / subject.lab,
+                        repeat=repeat,
+                        seed=seed,
+                        patient=patient,
+                        options={"cluster": mine, "backend": backend, "isolation": isolation},
+                    )
+                finally:
+                    if subject.live:
+                        free.put(mine)
                 if progress:
                     progress(subject.lab, row)
                 return row
@@ -90,10 +103,19 @@ def measure(
     except BaseException:
         shutil.rmtree(base, ignore_errors=True)
         raise
+    finally:
+        for name in clusters[1:]:
+            running.stop(name, backend=backend)
     if not any(row.kept for lab in report.labs for row in lab.rows):
         shutil.rmtree(base, ignore_errors=True)
     report.seconds = time.monotonic() - started
     return report
+
+
+def _names(first: str | None, many: int) -> list[str]:
+    """The clusters to grade on: the one that was asked for, and as many more as there are jobs."""
+    first = first or running.default_name()
+    return [first, *(f"{first}-{number}" for number in range(2, many + 1))]
 
 
 def _made(folder: Path | None) -> Path | None:
