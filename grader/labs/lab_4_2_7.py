@@ -180,8 +180,9 @@ class _Run:
         return bool(self.running.exited) or 0 < self.at_stake <= hurt
 
     def count(self) -> None:
-        """What was destroyed while the list was held back."""
-        self.destroyed = tuple(sorted(set(self.place.owned) - self.place.there()))
+        """What was destroyed while the list was held back: nothing where none was."""
+        if self.kind:
+            self.destroyed = tuple(sorted(set(self.place.owned) - self.place.there()))
         deletes = self.deletes()
         if deletes:
             self.after = deletes[0].t_request - self.since
