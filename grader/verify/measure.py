@@ -50,9 +50,9 @@ def measure(
 
     Every case is graded ``repeat`` times, with another seed each time unless
     ``seed`` fixes it. ``jobs`` cases are graded at once, of labs that use a
-    cluster ``live_jobs``, each on a cluster of its own: all but the first are
-    ended again. Runs that were not as wanted stay in ``keep`` (a
-    temporary folder otherwise); the rest is removed. ``only`` leaves out the
+    cluster ``live_jobs``, each on a cluster of its own: those that were started
+    beside the first are ended again. Runs that were not as wanted stay in ``keep``
+    (a temporary folder otherwise); the rest is removed. ``only`` leaves out the
     cases whose title does not have that text. ``patient``: wrong programs are
     waited for as long as a learner's, and not a part of it.
     """
@@ -61,6 +61,7 @@ def measure(
     report = VerifyReport()
     free: SimpleQueue[str] = SimpleQueue()
     clusters = _names(cluster, live_jobs)
+    before = {*running.names(backend=backend)}
     for name in clusters:
         free.put(name)
     try:
@@ -105,7 +106,8 @@ def measure(
         raise
     finally:
         for name in clusters[1:]:
-            running.stop(name, backend=backend)
+            if name not in before:  # else it is somebody else's
+                running.stop(name, backend=backend)
     if not any(row.kept for lab in report.labs for row in lab.rows):
         shutil.rmtree(base, ignore_errors=True)
     report.seconds = time.monotonic() - started
