@@ -40,13 +40,35 @@ def watch_labs(here: Workspace, labs: list[Lab], round: Callable[[], int]) -> No
     # The watcher runs in its own thread from its first answer on, so the first
     # round starts only then and a save during it is the next answer.
     next(changes)
+    seen = _stamps(folders)
     _announced(round)
     try:
-        for change in changes:
-            if change:
+        for _ in changes:
+            # Files are looked at, whatever woke us: a watcher that polls compares whole
+            # seconds, and does not notice a second save within one.
+            if (now := _stamps(folders)) != seen:
+                seen = now
                 _announced(round)
     except KeyboardInterrupt:
         print()
+
+
+def _stamps(folders: list[Path]) -> dict[str, tuple[int, int, int]]:
+    """What tells one state of the folders' files from another; what editors leave is passed over."""
+    import watchfiles
+
+    wanted = watchfiles.DefaultFilter()
+    found = {}
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if wanted(watchfiles.Change.modified, str(path)):
+                try:
+                    stat = path.stat()
+                except OSError:
+                    continue  # gone since it was listed
+                if not path.is_dir():
+                    found[str(path)] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return found
 
 
 def _announced(round: Callable[[], int]) -> None:
