@@ -83,24 +83,13 @@ class EmbeddedCluster:
         before it restarted the component without.
 
         With etcd or the API server, the controllers are started anew as well, and
-        work when this returns: each of their informers backs off by itself whenever
-        its watch breaks, longer each time, up to a minute, and whoever used the cluster
-        next would find it asleep.
+        work when this returns.
         """
         _known(component)
         with boot.lock(self.name):
-            processes = self.processes()
             boot.note_flags(self.layout, component, flags)
-            others = []
+            _start_again(self, {component})
             if component in boot.SERVERS:
-                others = [one for one in pins.COMPONENTS if one not in boot.SERVERS]
-            for one in (*others, component):
-                if one in processes:
-                    processes[one].end(sweep=False)
-            boot.start_components(self.layout, owner(self.name), self.port, [component])
-            boot.wait_ready(self.layout, owner(self.name), timeout=60.0)
-            if others:
-                boot.start_components(self.layout, owner(self.name), self.port, others)
                 boot.wait_controllers(self.layout, timeout=60.0)
 
     def compact(self) -> int:
@@ -130,6 +119,27 @@ class EmbeddedCluster:
             }
             for name, one in sorted(self.processes().items())
         ]
+
+
+def _start_again(cluster: EmbeddedCluster, components: set[str]) -> None:
+    """Start components of a cluster, ending those that still run. Under the lock.
+
+    With etcd or the API server the controllers go too, and are started anew: each of
+    their informers backs off by itself whenever its watch breaks, longer each time, up
+    to a minute, and whoever used the cluster next would find it asleep.
+    """
+    servers = [one for one in boot.SERVERS if one in components]
+    others = [
+        one for one in pins.COMPONENTS if one not in boot.SERVERS and (servers or one in components)
+    ]
+    running = cluster.processes()
+    for one in (*others, *servers):
+        if one in running:
+            running[one].end(sweep=False)
+    # The controllers give up on an API server that does not answer within ten seconds.
+    for some in (servers, others):
+        boot.start_components(cluster.layout, owner(cluster.name), cluster.port, some)
+        boot.wait_ready(cluster.layout, owner(cluster.name), timeout=60.0)
 
 
 def _known(component: str) -> None:
@@ -244,19 +254,8 @@ def _mend(name: str) -> EmbeddedCluster | None:
                 changed.end(sweep=False)
     running = cluster.processes()
     dead = {component for component in pins.COMPONENTS if component not in running}
-    servers = [one for one in pins.COMPONENTS if one in dead and one in boot.SERVERS]
-    if servers:
-        # Each informer of the others backs off by itself, up to half a minute: started
-        # anew they follow at once, and what they had seen is in etcd.
-        for one in pins.COMPONENTS:
-            if one not in boot.SERVERS and one not in dead:
-                running[one].end(sweep=False)
-                dead.add(one)
     try:
-        # The others give up on an API server that does not answer within ten seconds.
-        for some in (servers, [one for one in pins.COMPONENTS if one in dead - {*servers}]):
-            boot.start_components(files, owner(name), data["port"], some)
-            boot.wait_ready(files, owner(name), timeout=60.0)
+        _start_again(cluster, dead)
         if dead:
             boot.wait_controllers(files, timeout=60.0)
     except ClusterLost:
