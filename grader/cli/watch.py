@@ -8,6 +8,7 @@ WSL; there the folder is polled (``WATCHFILES_FORCE_POLLING`` forces either).
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,11 +64,11 @@ def _stamps(folders: list[Path]) -> dict[str, tuple[int, int, int]]:
         for path in folder.rglob("*"):
             if wanted(watchfiles.Change.modified, str(path)):
                 try:
-                    stat = path.stat()
+                    about = path.stat()
                 except OSError:
                     continue  # gone since it was listed
-                if not path.is_dir():
-                    found[str(path)] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                if not stat.S_ISDIR(about.st_mode):
+                    found[str(path)] = (about.st_mtime_ns, about.st_size, about.st_ino)
     return found
 
 
