@@ -50,6 +50,7 @@ def conform(
 
     from grader import cluster as clusters
     from grader.cli import progress_line
+    from grader.cluster.process import NotStarted, executable
     from grader.conformance.bench import Subject
     from grader.conformance.gate import conform as run_gate
     from grader.conformance.gate import select
@@ -58,6 +59,11 @@ def conform(
         chosen = select(part or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--part") from None
+    if command[0] != "python3":  # which is the course's interpreter
+        try:
+            executable(command[0])
+        except NotStarted as error:
+            raise typer.BadParameter(str(error), param_hint="COMMAND") from None
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = out or _run_folder()
     ended: list[Result] = []
@@ -143,6 +149,11 @@ def _show(report: Report, folder: Path, picture: Path | None) -> None:
         f"{report.verdict.value}: {passed} of {len(report.results)} scenarios passed in "
         f"{report.duration:.0f} s (seed {report.seed}, backend {report.backend})."
     )
+    if report.not_tried:
+        console.print(
+            f"The other {len(report.not_tried)} were not tried: an operator that gets nothing done "
+            "for its first WebApp would fail them all."
+        )
     console.print(f"Records and report: {folder}" + (f"; picture: {picture}" if picture else ""))
 
 

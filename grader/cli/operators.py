@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grader.cli import exit_codes
+from grader.verdict import Verdict
 
 if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
     from grader.conformance.gate import Report
+    from grader.conformance.scenario import Result
 
 
 #: Parts whose names are broken in two above a narrow column.
@@ -31,11 +41,14 @@ def operators(
         list[str] | None, typer.Argument(metavar="[NAME…]", help="All of them if left out.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Try each that many times.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="So many at once, each on a cluster of its own.")
+    ] = 1,
     right: Annotated[bool, typer.Option("--right", help="Only the right operators.")] = False,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only the wrong operators.")] = False,
     matrix: Annotated[
         bool,
-        typer.Option("--matrix", help="Wrong ones too through the whole gate: minutes for each."),
+        typer.Option("--matrix", help="Wrong ones through the whole gate: minutes for each."),
     ] = False,
     part: Annotated[
         list[str] | None, typer.Option("--part", help="Right ones, or --matrix: only this part.")
@@ -43,83 +56,167 @@ def operators(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Measure the gate: right operators pass it, each wrong one is caught and named."""
-    from grader import cluster as clusters
     from grader.conformance import measure
-    from grader.verdict import Verdict
 
     rights = [] if wrong else measure.right_operators(names or ())
     wrongs = [] if right else measure.wrong_operators(names or ())
     unknown = set(names or ()) - {one.name for one in (*rights, *wrongs)}
     if unknown:
         raise typer.BadParameter(f"there is no operator {sorted(unknown)[0]}")
-    cluster = clusters.ensure()
-    outcome: dict[str, Any] = {"right": [], "wrong": [], "matrix": {}}
-    failed = 0
-    for number in range(repeat):
-        for one in rights:
-            with _Folder() as folder:
-                report = measure.try_right(cluster, one, folder.path, part or (), _seed())
-                good = report.verdict is Verdict.PASS
-                folder.keep = not good
-            failed += not good
-            outcome["right"].append({"name": one.name, **_brief(report)})
-            outcome["matrix"][one.name] = _parts(report)
-            if not as_json:
-                bad = [f"{r.id} {r.verdict.value}" for r in report.results if r.message]
-                _say(good, "right", one.name, number, report.duration, "; ".join(bad), folder)
-        for mistake in wrongs:
-            with _Folder() as folder:
-                row = measure.measure(cluster, mistake, folder.path, _seed())
-                folder.keep = not row.ok
-            failed += not row.ok
-            outcome["wrong"].append(
-                {"name": row.mistake, "scenario": row.scenario, "verdict": row.verdict.value,
-                 "diagnosis": row.diagnosis, "ok": row.ok, "seconds": round(row.seconds, 1)}
-            )  # fmt: skip
-            outcome["matrix"][row.mistake] = {
-                row.scenario.partition("/")[0]: row.diagnosis or row.verdict.value
-            }
-            if not as_json:
-                told = f"{row.scenario}: {row.diagnosis or row.verdict.value}"
-                if not row.ok:
-                    told += f", not {row.wanted}: {row.seen}"
-                _say(row.ok, "wrong", row.mistake, number, row.seconds, told, folder)
-    if matrix:
-        for mistake in wrongs:
-            with _Folder() as folder:
-                report = measure.whole_gate(cluster, mistake, folder.path, part or (), _seed())
-            outcome["matrix"][mistake.name] = _parts(report)
+    tries = [
+        Try(kind, one.name, number)
+        for number in range(1, repeat + 1)
+        for kind, these in (("right", rights), ("matrix" if matrix else "wrong", wrongs))
+        for one in these
+    ]
+    outcomes = []
+    for outcome in _outcomes(tries, jobs, part or []):
+        outcomes.append(outcome)
+        if not as_json:
+            _say(outcome)
+    failed = sum(not outcome.ok for outcome in outcomes)
     if as_json:
-        print(json.dumps(outcome, indent=1))
+        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     else:
-        _print_matrix(outcome["matrix"], {one.name for one in rights})
-        tried = len(outcome["right"]) + len(outcome["wrong"])
-        print(f"{failed} of {tried} not as wanted" if failed else f"All {tried} as wanted")
+        _print_matrix(outcomes)
+        print(
+            f"{failed} of {len(tries)} not as wanted" if failed else f"All {len(tries)} as wanted"
+        )
     if failed:
         raise typer.Exit(exit_codes.FAIL)
 
 
-class _Folder:
-    """A temporary folder that stays where something was not as wanted."""
+@dataclass(frozen=True)
+class Try:
+    """One operator to be tried.
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="phase4-operators-"))
-        self.keep = False
+    ``kind``: ``right`` by the gate, ``wrong`` by the scenario that must see what
+    is wrong with it, ``matrix`` a wrong one by the whole gate.
+    """
 
-    def __enter__(self) -> _Folder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self.keep:
-            shutil.rmtree(self.path, ignore_errors=True)
+    kind: str
+    name: str
+    number: int
 
 
-def _seed() -> int:
-    return time.time_ns() % 2**32
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a try.
+
+    ``parts`` is what each part of the gate said: PASS, or the diagnoses of what
+    failed. ``kept`` is a folder with all records where it was not as wanted.
+    """
+
+    kind: str
+    name: str
+    number: int
+    ok: bool
+    seconds: float
+    told: str
+    parts: dict[str, str]
+    kept: str = ""
 
 
-def _brief(report: Report) -> dict[str, Any]:
-    return {"verdict": report.verdict.value, "seconds": round(report.duration, 1)}
+def _outcomes(tries: list[Try], jobs: int, only: list[str]) -> Iterator[Outcome]:
+    """The outcomes as they are known; several jobs are processes, each with a cluster of its own."""
+    from grader import cluster as clusters
+    from grader.cluster.several import several
+
+    if jobs == 1:
+        cluster = clusters.ensure()
+        for one in tries:
+            yield _tried(cluster, one, only)
+        return
+    running: set[subprocess.Popen] = set()
+    with several(None, jobs) as names, ThreadPoolExecutor(jobs) as pool:
+
+        def elsewhere(one: Try) -> Outcome:
+            with names.one() as name:
+                return _in_process(one, only, name, running)
+
+        futures = [pool.submit(elsewhere, one) for one in tries]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                process.send_signal(signal.SIGINT)
+            raise
+
+
+def _in_process(one: Try, only: list[str], cluster: str, running: set) -> Outcome:
+    """The same by a process of its own, so that an end by Ctrl-C is the same as well."""
+    words = [sys.executable, "-m", "grader", "dev", "operators", one.name, "--json"]
+    words += [f"--{one.kind}", *(word for part in only for word in ("--part", part))]
+    process = subprocess.Popen(
+        words,
+        env={**os.environ, "PHASE4_CLUSTER": cluster},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    running.add(process)
+    printed, said = process.communicate()
+    running.discard(process)
+    try:
+        outcome = next(o for o in json.loads(printed) if o["kind"] == one.kind)
+    except (ValueError, StopIteration):
+        told = said.strip().splitlines() or [f"it ended with {process.returncode}"]
+        return Outcome(one.kind, one.name, one.number, False, 0.0, f"not tried: {told[-1]}", {})
+    return Outcome(**{**outcome, "number": one.number})
+
+
+def _tried(cluster: Cluster, one: Try, only: list[str]) -> Outcome:
+    """Try an operator; the folder stays where it was not as wanted."""
+    from grader.conformance import measure
+
+    folder = Path(tempfile.mkdtemp(prefix="phase4-operators-"))
+    seed = time.time_ns() % 2**32
+    if one.kind == "wrong":
+        (mistake,) = measure.wrong_operators([one.name])
+        row = measure.measure(cluster, mistake, folder, seed)
+        told = f"{row.scenario}: {row.diagnosis or row.verdict.value}"
+        if not row.ok:
+            told += f", not {row.wanted}: {row.seen}"
+        ok, seconds = row.ok, row.seconds
+        parts = {row.scenario.partition("/")[0]: row.diagnosis or row.verdict.value}
+    else:
+        report = _whole_gate(cluster, one, folder, only, seed)
+        ok = report.verdict is Verdict.PASS if one.kind == "right" else _named(one.name, report)
+        bad = [f"{r.id} {_called(r)}" for r in report.results if r.message]
+        seconds, told, parts = report.duration, "; ".join(bad), _parts(report)
+    if ok:
+        shutil.rmtree(folder, ignore_errors=True)
+    kept = "" if ok else str(folder)
+    return Outcome(one.kind, one.name, one.number, ok, round(seconds, 1), told, parts, kept)
+
+
+def _named(wrong: str, report: Report) -> bool:
+    """Whether the scenario that must see a mistake is among those that failed, and named it."""
+    from grader.conformance import measure
+
+    (mistake,) = measure.wrong_operators([wrong])
+    scenario = mistake.fails.partition("/")[2]
+    return any(
+        r.id == scenario and r.verdict is Verdict.FAIL and _called(r) == mistake.diagnosis
+        for r in report.results
+    )
+
+
+def _called(result: Result) -> str:
+    """What a result calls the fault; its verdict where it has no name."""
+    return (result.message.diagnosis if result.message else "") or result.verdict.value
+
+
+def _whole_gate(cluster: Cluster, one: Try, folder: Path, only: list[str], seed: int) -> Report:
+    from grader.conformance import measure
+
+    if one.kind == "right":
+        (right,) = measure.right_operators([one.name])
+        return measure.try_right(cluster, right, folder, only, seed)
+    (wrong,) = measure.wrong_operators([one.name])
+    return measure.whole_gate(cluster, wrong, folder, only, seed)
 
 
 def _parts(report: Report) -> dict[str, str]:
@@ -129,25 +226,23 @@ def _parts(report: Report) -> dict[str, str]:
     found = {}
     for part in PARTS:
         results = report.of_part(part)
-        named = {
-            (r.message.diagnosis if r.message else "") or r.verdict.value
-            for r in results
-            if r.verdict.value != "PASS"
-        }
+        named = {_called(r) for r in results if r.verdict is not Verdict.PASS}
         if results:
             found[part] = ", ".join(sorted(named)) or "PASS"
     return found
 
 
-def _say(
-    good: bool, kind: str, name: str, number: int, seconds: float, told: str, folder: _Folder
-) -> None:
-    kept = f"  (kept in {folder.path})" if folder.keep else ""
-    mark = "ok " if good else "NOT"
-    print(f"{mark} {kind} {number + 1} {name:28} {seconds:6.1f} s  {told}{kept}", flush=True)
+def _say(outcome: Outcome) -> None:
+    kept = f"  (kept in {outcome.kept})" if outcome.kept else ""
+    mark = "ok " if outcome.ok else "NOT"
+    print(
+        f"{mark} {outcome.kind} {outcome.number} {outcome.name:28} {outcome.seconds:6.1f} s  "
+        f"{outcome.told}{kept}",
+        flush=True,
+    )
 
 
-def _print_matrix(matrix: dict[str, dict[str, str]], rights: set[str]) -> None:
+def _print_matrix(outcomes: list[Outcome]) -> None:
     """A row an operator: a mark for each part that was run, and what its faults were called."""
     from rich.padding import Padding
     from rich.table import Table
@@ -156,15 +251,13 @@ def _print_matrix(matrix: dict[str, dict[str, str]], rights: set[str]) -> None:
     from grader.conformance.scenario import PARTS
     from grader.report import terminal
 
-    if not matrix:
-        return
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("\noperator", no_wrap=True)
     for part in PARTS:
         table.add_column(_HEADS.get(part, f"\n{part}"), justify="center", no_wrap=True)
     table.add_column("\nnamed", overflow="fold")
-    for title, mine in (("right", True), ("wrong", False)):
-        rows = {name: parts for name, parts in matrix.items() if (name in rights) is mine}
+    for title, kinds in (("right", ["right"]), ("wrong", ["wrong", "matrix"])):
+        rows = _rows(o for o in outcomes if o.kind in kinds)
         if rows:
             table.add_row(Text(title, "bold"))
         for name, parts in rows.items():
@@ -177,6 +270,17 @@ def _print_matrix(matrix: dict[str, dict[str, str]], rights: set[str]) -> None:
     console.print()
     console.print(table)
     console.print()
+
+
+def _rows(outcomes: Iterable[Outcome]) -> dict[str, dict[str, str]]:
+    """Operator to parts; of several tries that part's worst, so that no failure is hidden."""
+    rows: dict[str, dict[str, str]] = {}
+    for outcome in outcomes:
+        row = rows.setdefault(outcome.name, {})
+        for part, told in outcome.parts.items():
+            if row.get(part, "PASS") == "PASS":
+                row[part] = told
+    return dict(sorted(rows.items()))
 
 
 def _faults(parts: dict[str, str]) -> list[str]:

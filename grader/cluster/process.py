@@ -302,6 +302,26 @@ class NotStarted(Exception):
     """The program could not be started; ``str()`` says why in a sentence."""
 
 
+def executable(
+    program: str, cwd: str | os.PathLike[str] | None = None, path: str | None = None
+) -> str:
+    """The absolute path of a command's first word, as a shell in the folder ``cwd`` finds it.
+
+    ``path`` is as in ``$PATH``. Raises :class:`NotStarted` where the folder or the
+    program is not there, or is not executable.
+    """
+    if cwd is not None and not os.path.isdir(cwd):
+        raise NotStarted(f"the folder {cwd} is not there.")
+    if os.path.dirname(program):
+        # A relative path is meant from the folder the program runs in.
+        program = os.path.abspath(os.path.join(cwd or os.curdir, program))
+    found = shutil.which(program, path=path)
+    if found is None:
+        wrong = "is not executable" if os.path.exists(program) else "is not there"
+        raise NotStarted(f"{program} {wrong}.")
+    return os.path.abspath(found)
+
+
 class Records:
     """The process records of a state folder (``dirs.processes()`` when none is given)."""
 
@@ -335,19 +355,10 @@ class Records:
         """
         command = [os.fspath(part) for part in argv]
         environment = dict(os.environ if env is None else env)
-        if cwd is not None and not os.path.isdir(cwd):
-            raise NotStarted(f"{name} cannot be started: the folder {cwd} is not there.")
-        if os.path.dirname(command[0]):
-            # A relative path is meant from the folder the program runs in.
-            command[0] = os.path.abspath(os.path.join(cwd or os.curdir, command[0]))
-        program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
-        if program is None:
-            there = os.path.exists(command[0])
-            raise NotStarted(
-                f"{name} cannot be started: {command[0]} "
-                + ("is not executable." if there else "is not there.")
-            )
-        command[0] = os.path.abspath(program)
+        try:
+            command[0] = executable(command[0], cwd, environment.get("PATH", os.defpath))
+        except NotStarted as error:
+            raise NotStarted(f"{name} cannot be started: {error}") from None
         folder = dirs.made(self.folder, private=True)
         id = f"{kind}-{name}-{uuid.uuid4().hex[:12]}".replace("/", "_")
         environment[MARKER] = id

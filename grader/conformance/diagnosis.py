@@ -47,12 +47,15 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
     for program in bench.programs():
         ended = program.exited
         if ended is not None and ended.by == "itself":
+            said = program.stderr_tail(8)
             return Diagnosis(
                 "operator-died",
                 "An operator that dies does nothing until somebody starts it again, and then "
                 "most likely dies of the same object.",
-                "The end of its standard error is below.",
-                (f"The operator {ended}.", *program.stderr_tail(8)),
+                "The end of its standard error is shown here."
+                if said
+                else "It wrote nothing to its standard error.",
+                (f"The operator {ended}.", *said),
             )
     if not writes:
         return Diagnosis(

@@ -24,9 +24,19 @@ if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
 
 
+#: The plainest scenario of all.
+FIRST = "functional/create"
+#: Of an operator that does this there, nothing else is worth the wait.
+_HOPELESS = {"never-acted", "operator-died", "program-not-started", "build-failed"}
+
+
 @dataclass
 class Report:
-    """What the gate says of one operator."""
+    """What the gate says of one operator.
+
+    ``not_tried`` are scenarios that were asked for, and left out because the
+    operator did nothing at all in :data:`FIRST`.
+    """
 
     command: str
     seed: int
@@ -35,6 +45,7 @@ class Report:
     started: float
     duration: float = 0.0
     results: list[Result] = field(default_factory=list)
+    not_tried: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> Verdict:
@@ -73,6 +84,7 @@ class Report:
             "verdict": self.verdict.value,
             "seconds of parts": parts,
             "results": [result.to_json() for result in self.results],
+            "not tried": self.not_tried,
         }
 
     def save(self, path: Path) -> None:
@@ -111,7 +123,9 @@ def conform(
         return result
 
     try:
-        report.results = run_all(chosen, run)
+        report.results = run_all(chosen, run, first=FIRST)
+        tried = {result.id for result in report.results}
+        report.not_tried = [one.id for one in chosen if one.id not in tried]
     finally:
         bench.close()
         report.duration = time.monotonic() - began
@@ -119,11 +133,15 @@ def conform(
     return report
 
 
-def run_all(chosen: Sequence[Scenario], run: Callable[[Scenario], Result]) -> list[Result]:
+def run_all(
+    chosen: Sequence[Scenario], run: Callable[[Scenario], Result], first: str = ""
+) -> list[Result]:
     """Run scenarios, those together that can be; the results are in the order of ``chosen``.
 
     Part by part those that share a process; then those that share a resyncing
     one, in which each part does one thing after the other; then the rest.
+    ``first``, where it is chosen, goes before them all: of an operator that
+    does nothing there, or dies, that is the only result.
     """
     found: dict[str, Result] = {}
 
@@ -131,6 +149,10 @@ def run_all(chosen: Sequence[Scenario], run: Callable[[Scenario], Result]) -> li
         for one in these:
             found[one.id] = run(one)
 
+    in_turn(s for s in chosen if s.id == first)
+    if any(r.message and r.message.diagnosis in _HOPELESS for r in found.values()):
+        return list(found.values())
+    chosen, all_chosen = [s for s in chosen if s.id != first], chosen
     sharing = [s for s in chosen if not s.alone and not s.resyncing]
     resyncing = [s for s in chosen if s.resyncing]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -138,7 +160,7 @@ def run_all(chosen: Sequence[Scenario], run: Callable[[Scenario], Result]) -> li
             list(pool.map(in_turn, ([s] for s in sharing if s.part == part)))
         list(pool.map(in_turn, ([s for s in resyncing if s.part == part] for part in PARTS)))
     in_turn(s for s in chosen if s.alone)
-    return [found[one.id] for one in chosen]
+    return [found[one.id] for one in all_chosen]
 
 
 def select(only: Iterable[str] = ()) -> list[Scenario]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from grader.runner import Runner
 
 _OUTCOMES = {Verdict.FAIL: Fail, Verdict.NOT_GRADED: NotGraded, Verdict.UNKNOWN: Unknown}
-#: Where an operator does this on the first WebApp, it is not tried on any other.
-_HOPELESS = {"never-acted", "operator-died"}
 
 
 @contextmanager
@@ -59,16 +57,10 @@ def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Res
     dies, raises at once: nothing else is worth the wait.
     """
     chosen = select(only)
-    found: dict[str, Result] = {}
-    for one in chosen:
-        if one.id == first:
-            result = found[one.id] = judge(one, bench)
-            if result.message is not None and result.message.diagnosis in _HOPELESS:
-                raise_for(result)
-    rest = [one for one in chosen if one.id not in found]
-    for result in run_all(rest, lambda one: judge(one, bench)):
-        found[result.id] = result
-    return found
+    found = run_all(chosen, lambda one: judge(one, bench), first)
+    if len(found) < len(chosen):
+        raise_for(found[0])
+    return {result.id: result for result in found}
 
 
 def require(results: Mapping[str, Result], *ids: str) -> None:

@@ -293,7 +293,11 @@ class RunningProgram:
                     f"`{self.shown}` {what} within {timeout:g} s.",
                     "It runs, but did not do so. On its standard output it has printed "
                     + (f"{len(self.stdout_lines)} lines." if self.stdout_lines else "nothing.")
-                    + (" The last of its standard error is below." if self.stderr_tail(1) else ""),
+                    + (
+                        " The last of its standard error is shown here."
+                        if self.stderr_tail(1)
+                        else ""
+                    ),
                     next=f"All of its output is in {self.run_dir}."
                     + (_FLUSH if "python" in self.shown else ""),
                     diagnosis="program-hangs",

@@ -7,10 +7,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from queue import SimpleQueue
 
-from grader import cluster as running
+from grader.cluster.several import several
 from grader.cut import CutError
 from grader.labs.runner import grade, interrupt_all
 from grader.mistakes import MistakeError
@@ -59,65 +59,47 @@ def measure(
     started = time.monotonic()
     base = Path(tempfile.mkdtemp(prefix="phase4-verify-", dir=_made(keep)))
     report = VerifyReport()
-    free: SimpleQueue[str] = SimpleQueue()
-    clusters = _names(cluster, live_jobs)
-    before = {*running.names(backend=backend)}
-    for name in clusters:
-        free.put(name)
     try:
-        for subject in subjects:
-            checks, complaints = subject.complaints()
-            result = LabResult(subject.lab, checks=checks, complaints=complaints)
-            report.labs.append(result)
-            many = live_jobs if subject.live else jobs
+        with several(cluster, live_jobs, backend=backend) as clusters:
+            for subject in subjects:
+                checks, complaints = subject.complaints()
+                result = LabResult(subject.lab, checks=checks, complaints=complaints)
+                report.labs.append(result)
 
-            def one(case: Case, subject: Subject = subject) -> Row:
-                # One case a cluster: what a case does to it is nobody else's affair.
-                mine = free.get() if subject.live else clusters[0]
-                try:
-                    row = _measured(
-                        subject,
-                        case,
-                        base / subject.lab,
-                        repeat=repeat,
-                        seed=seed,
-                        patient=patient,
-                        options={"cluster": mine, "backend": backend, "isolation": isolation},
-                    )
-                finally:
-                    if subject.live:
-                        free.put(mine)
-                if progress:
-                    progress(subject.lab, row)
-                return row
+                def one(case: Case, subject: Subject = subject) -> Row:
+                    # One live case a cluster: what a case does to it is nobody else's affair.
+                    free = clusters.one() if subject.live else nullcontext(clusters.first)
+                    with free as mine:
+                        row = _measured(
+                            subject,
+                            case,
+                            base / subject.lab,
+                            repeat=repeat,
+                            seed=seed,
+                            patient=patient,
+                            options={"cluster": mine, "backend": backend, "isolation": isolation},
+                        )
+                    if progress:
+                        progress(subject.lab, row)
+                    return row
 
-            cases = [case for case in subject.cases() if only in case.title]
-            with ThreadPoolExecutor(max(1, many)) as pool:
-                futures: list[Future[Row]] = [pool.submit(one, case) for case in cases]
-                try:
-                    result.rows = [future.result() for future in futures]
-                except BaseException:
-                    for future in futures:
-                        future.cancel()
-                    interrupt_all()
-                    raise
+                cases = [case for case in subject.cases() if only in case.title]
+                with ThreadPoolExecutor(max(1, live_jobs if subject.live else jobs)) as pool:
+                    futures: list[Future[Row]] = [pool.submit(one, case) for case in cases]
+                    try:
+                        result.rows = [future.result() for future in futures]
+                    except BaseException:
+                        for future in futures:
+                            future.cancel()
+                        interrupt_all()
+                        raise
     except BaseException:
         shutil.rmtree(base, ignore_errors=True)
         raise
-    finally:
-        for name in clusters[1:]:
-            if name not in before:  # else it is somebody else's
-                running.stop(name, backend=backend)
     if not any(row.kept for lab in report.labs for row in lab.rows):
         shutil.rmtree(base, ignore_errors=True)
     report.seconds = time.monotonic() - started
     return report
-
-
-def _names(first: str | None, many: int) -> list[str]:
-    """The clusters to grade on: the one that was asked for, and as many more as there are jobs."""
-    first = first or running.default_name()
-    return [first, *(f"{first}-{number}" for number in range(2, many + 1))]
 
 
 def _made(folder: Path | None) -> Path | None:

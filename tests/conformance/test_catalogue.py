@@ -7,14 +7,18 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 import pytest
+from typer.testing import CliRunner
 
 from grader import cut
+from grader.cli import exit_codes
+from grader.cli.app import build
 from grader.conformance import measure
-from grader.conformance.gate import Report, run_all, select
+from grader.conformance.gate import FIRST, Report, run_all, select
 from grader.conformance.picture import kill_picture
 from grader.conformance.scenario import Result, Scenario
+from grader.course import ROOT
 from grader.evidence import citations
-from grader.verdict import Verdict
+from grader.verdict import Message, Verdict
 
 WRONG = measure.wrong_operators()
 
@@ -37,6 +41,35 @@ def test_there_are_enough_of_both_languages():
 def test_a_name_that_is_no_part_of_the_gate_is_refused():
     with pytest.raises(ValueError, match="no part and no scenario"):
         select(["functional/no-such"])
+
+
+@pytest.mark.parametrize("diagnosis", ["never-acted", "operator-died", "program-not-started"])
+def test_an_operator_that_does_nothing_is_tried_once(diagnosis):
+    def run(one):
+        return Result(one.id, one.title, Verdict.FAIL, Message("E.", "S.", diagnosis=diagnosis))
+
+    chosen = select()
+    assert [r.id for r in run_all(chosen, run, first=FIRST)] == [FIRST]
+    # Where that scenario is not asked for, the others are tried.
+    others = select(["quiet"])
+    assert [r.id for r in run_all(others, run, first=FIRST)] == [one.id for one in others]
+
+
+def test_an_operator_that_fails_the_first_scenario_otherwise_is_tried_on():
+    def run(one):
+        return Result(one.id, one.title, Verdict.FAIL, Message("E.", "S.", diagnosis="pods-late"))
+
+    chosen = select()
+    assert [r.id for r in run_all(chosen, run, first=FIRST)] == [one.id for one in chosen]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"), [("./no-such", "is not there"), ("README.md", "is not executable")]
+)
+def test_a_command_that_is_none_is_one_sentence(command, says, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    ended = CliRunner().invoke(build(), ["conform", "--", command])
+    assert ended.exit_code == exit_codes.USAGE and says in " ".join(ended.output.split())
 
 
 def test_scenarios_that_share_nothing_run_one_after_the_other():

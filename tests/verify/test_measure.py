@@ -22,15 +22,6 @@ def complaints(repository, **options) -> str:
     return "\n".join(report.complaints)
 
 
-def test_each_live_job_has_a_cluster_of_its_own(monkeypatch):
-    from grader.verify.measure import _names
-
-    monkeypatch.setenv("PHASE4_CLUSTER", "mine")
-    assert _names(None, 1) == ["mine"]
-    assert _names(None, 3) == ["mine", "mine-2", "mine-3"]
-    assert _names("other", 2) == ["other", "other-2"]
-
-
 def test_a_lab_in_order(repository):
     report = measured(repository)
     assert report.complaints == [] and report.ok
