@@ -135,10 +135,8 @@ def pod_deleted(bench: Bench) -> None:
         victim = bench.rng.choice(bench.at_rest(app).standing)["metadata"]
         if grace == 0:
             # Its end in one event: what an operator does because a Pod is going would make up
-            # for not hearing that it has gone.
-            bench.rule(
-                f"hide MODIFIED watch pods ns={namespace} name={victim['name']} times=always"
-            )
+            # for not hearing that it has gone. (Once: the next Pod may have the same name.)
+            bench.rule(f"hide MODIFIED watch pods ns={namespace} name={victim['name']}")
         bench.delete("pods", victim["name"], namespace, grace_seconds=grace)
         _replaced(bench, app, victim["uid"], doing, "ignored-deleted-pod")
 
