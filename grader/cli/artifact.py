@@ -61,8 +61,8 @@ def judge(here: Workspace, condition: Condition, tell: Tell) -> LabReport:
 
 def _conformed(submission: Submission, run_dir: Path, seed: int, tell: Tell) -> Report:
     from grader import cluster as clusters
-    from grader.conformance.bench import Subject
     from grader.conformance.gate import conform
+    from grader.conformance.processes import Subject
 
     cluster = clusters.ensure(progress=tell)
     return conform(

@@ -51,9 +51,9 @@ def conform(
     from grader import cluster as clusters
     from grader.cli import progress_line
     from grader.cluster.process import NotStarted, executable
-    from grader.conformance.bench import Subject
     from grader.conformance.gate import conform as run_gate
     from grader.conformance.gate import select
+    from grader.conformance.processes import Subject
 
     try:
         chosen = select(part or ())

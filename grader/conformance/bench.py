@@ -7,14 +7,10 @@ one operator process and run at the same time, each with WebApps of its own.
 
 from __future__ import annotations
 
-import itertools
 import random
-import shlex
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +18,14 @@ from grader.cluster.api import Api, ApiError
 from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
 from grader.conformance.history import History
+from grader.conformance.processes import Processes, Subject, wait
 from grader.runner import Runner, RunningProgram
 from grader.verdict import Fail, Unknown
-from grader.wire.records import WRITE_VERBS, Exchange, parse_line
+from grader.wire.records import WRITE_VERBS, Exchange
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
     from grader.conformance.scenario import Scenario
-    from grader.runner.program import Program
     from grader.wire import RuleHandle
 
 #: Seconds. Long enough for a slow operator that lists everything once a second;
@@ -37,32 +33,6 @@ if TYPE_CHECKING:
 SETTLE = 15.0
 #: Scenarios that share the operator process and run at the same time.
 AT_ONCE = 8
-#: Seconds until an operator must have asked for WebApps; an interpreter on a busy machine takes some.
-STARTING = 30.0
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The operator under test: a command in words, and where it runs.
-
-    ``{kubeconfig}`` in a word is replaced by the file that points at the wire;
-    KUBECONFIG names it as well. The flags of the contract are added. ``program``
-    is what a learner handed in: it is built once, and sandboxed where the
-    bench's runner does that; ``argv`` and ``cwd`` are then its own.
-    """
-
-    argv: tuple[str, ...]
-    cwd: Path
-    env: dict[str, str] = field(default_factory=dict)
-    program: Program | None = None
-
-    @classmethod
-    def of(cls, program: Program) -> Subject:
-        return cls(program.run, program.folder, program=program)
-
-    @property
-    def shown(self) -> str:
-        return shlex.join(self.argv)
 
 
 class Bench:
@@ -97,7 +67,9 @@ class Bench:
         self._own: list[RunningProgram] = []
         #: Rules that this view has put on the wire of the shared process.
         self._rules: list[RuleHandle] = []
-        self._shared = _Shared(runner or Runner(cluster, run_dir, seed=seed).__enter__())
+        self._processes = Processes(
+            subject, runner or Runner(cluster, run_dir, seed=seed).__enter__()
+        )
         self._owns_runner = runner is None
         #: Namespaces of all views, and those of this one.
         self._namespaces: list[str] = []
@@ -121,13 +93,13 @@ class Bench:
         return view
 
     def log(self, text: str) -> None:
-        with self._shared.lock, self.log_path.open("a", encoding="utf-8") as log:
+        with self._processes.lock, self.log_path.open("a", encoding="utf-8") as log:
             log.write(text.rstrip() + "\n")
 
     def close(self) -> None:
         """End every process, and ask for the namespaces to be deleted."""
         if self._owns_runner:
-            self._shared.runner.close()
+            self._processes.runner.close()
         else:
             self.end_own()
             self.stop_shared()
@@ -140,30 +112,18 @@ class Bench:
 
     def ready(self, resyncing: bool = False) -> None:
         """See to it that the shared process runs: start it, again where it has died."""
-        with self._shared.lock:
-            if self._shared.resyncing != resyncing:
-                self.stop_shared()
-            if self._shared.operator is None:
-                self._shared.resyncing = resyncing
-                flags = ("--resync", "1s") if resyncing else ()
-                self._shared.operator = self._start("operator", *flags)
-                self._wait_started(self._shared.operator)
-            elif self._shared.operator.exited is not None:
-                self._shared.operator.start()
+        self._processes.share(resyncing)
 
     def stop_shared(self) -> None:
         """End the shared process, so that a scenario can have one of its own."""
-        with self._shared.lock:
-            if self._shared.operator is not None:
-                self._shared.operator.kill()
-                self._shared.operator.wire.close()
-                self._shared.operator = None
+        self._processes.stop_shared()
 
     @property
     def operator(self) -> RunningProgram:
         """The shared process, in a scenario that is not alone."""
-        assert self._shared.operator is not None and not self._alone
-        return self._shared.operator
+        shared = self._processes.shared
+        assert shared is not None and not self._alone
+        return shared
 
     def rule(self, text: str) -> RuleHandle:
         """Put a rule on the shared process's wire; it goes with the scenario at the latest.
@@ -180,17 +140,12 @@ class Bench:
     ) -> RunningProgram:
         """An operator process of the scenario's own, on a wire with ``rules``."""
         assert self._alone, "only a scenario that is alone starts operators"
-        client = client or f"operator-{next(self._shared.numbers)}"
-        started = self._start(client, *flags, rules=rules, **keywords)
+        started = self._processes.start(client, *flags, rules=rules, **keywords)
         self._own.append(started)
         # With rules or an election it may have its reasons to ask for nothing.
         if not rules and "--leader-elect" not in flags:
-            self._wait_started(started)
+            self._processes.wait_started(started)
         return started
-
-    def _wait_started(self, program: RunningProgram) -> None:
-        """Wait until it has asked for WebApps, or ended: how long a start takes is not judged."""
-        self.wait_exchange(program, lambda e: e.resource == "webapps" and e.status == 200, STARTING)
 
     def end_own(self) -> None:
         """End what this view started and did not end itself: the next scenario is alone again."""
@@ -200,24 +155,6 @@ class Bench:
             if program.exited is None:
                 program.kill()
             program.wire.close()
-
-    def _start(self, client: str, *flags: str, rules: Sequence[str] = (), **keywords: Any):
-        subject, shared = self.subject, self._shared
-        if subject.program is None:
-            keywords["cwd"] = subject.cwd
-        with shared.lock:
-            program = shared.built or subject.program
-            started = shared.runner(
-                program or subject.argv,
-                client,
-                rules=rules,
-                env=subject.env,
-                args=flags,
-                **keywords,
-            )
-            # Built once: what was built stays where it is.
-            shared.built = program and replace(program, build=())
-        return started
 
     # -- objects --------------------------------------------------------------------
 
@@ -418,7 +355,7 @@ class Bench:
             exchange
             for program in self.programs()
             if client in (None, program.client)
-            for exchange in self._shared.record(program)
+            for exchange in self._processes.record(program)
         ]
         return sorted(found, key=lambda exchange: exchange.t_request)
 
@@ -448,13 +385,11 @@ class Bench:
         self, program: RunningProgram, predicate: Callable[[Exchange], bool], timeout: float
     ) -> bool:
         """Wait until the process has had such an exchange; False after ``timeout`` s or its end."""
-        return self._wait(
-            program, timeout, lambda: any(map(predicate, self._shared.record(program)))
-        )
+        return self._processes.wait_exchange(program, predicate, timeout)
 
     def fires(self, program: RunningProgram, rule: RuleHandle, timeout: float) -> bool:
         """Wait until a rule has acted; False after ``timeout`` s or the process's end."""
-        return self._wait(program, timeout, lambda: rule.fired > 0)
+        return wait(program, timeout, lambda: rule.fired > 0)
 
     def ended_within(
         self,
@@ -463,52 +398,15 @@ class Bench:
         unless: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Wait for the end of the process; False after ``timeout`` s, or once ``unless()``."""
-        self._wait(program, timeout, unless)
+        wait(program, timeout, unless)
         return program.exited is not None
-
-    @staticmethod
-    def _wait(program: RunningProgram, timeout: float, condition: Callable[[], bool]) -> bool:
-        """Wait for the condition or the process's end, whichever comes first."""
-        try:
-            program.until(condition, timeout, "is seen")
-        except (Fail, RuntimeError):
-            return bool(condition())
-        return True
 
     def programs(self) -> list[RunningProgram]:
         """The processes that this view is about: its own, or the shared one."""
         if self._alone:
             return list(self._own)
-        return [self._shared.operator] if self._shared.operator is not None else []
-
-
-class _Shared:
-    """What all views of a bench have in common."""
-
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-        self.lock = threading.RLock()
-        self.operator: RunningProgram | None = None
-        #: Whether that one was told to resync every second.
-        self.resyncing = False
-        self.built: Program | None = None
-        self.numbers = itertools.count(1)
-        self._records: dict[Path, tuple[int, list[Exchange]]] = {}
-
-    def record(self, program: RunningProgram) -> list[Exchange]:
-        """The exchanges in a wire's record; what was read before is not read again."""
-        path = program.wire.record
-        with self.lock:
-            offset, known = self._records.get(path, (0, []))
-            with path.open("rb") as record:
-                record.seek(offset)
-                data = record.read()
-            # The last line may still be on its way to the disk.
-            whole = data[: data.rfind(b"\n") + 1]
-            parsed = [parse_line(line) for line in whole.splitlines()]
-            known = known + [one for one in parsed if isinstance(one, Exchange)]
-            self._records[path] = (offset + len(whole), known)
-            return known
+        shared = self._processes.shared
+        return [shared] if shared is not None else []
 
 
 _WORDS = ("shop", "blog", "wiki", "mail", "chat", "maps", "news", "bank", "zoo", "lab")

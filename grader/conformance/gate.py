@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from grader.cluster.api import Api
 from grader.conformance import contract
-from grader.conformance.bench import AT_ONCE, Bench, Subject
+from grader.conformance.bench import AT_ONCE, Bench
+from grader.conformance.processes import Subject
 from grader.conformance.scenario import PARTS, Result, Scenario, judge, scenarios
 from grader.verdict import Verdict
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from grader.conformance.bench import Bench, Subject
+from grader.conformance.bench import Bench
 from grader.conformance.gate import prepare, run_all, select
+from grader.conformance.processes import Subject
 from grader.conformance.scenario import Result, judge
 from grader.verdict import Fail, NotGraded, Unknown, Verdict
 

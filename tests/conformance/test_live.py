@@ -74,7 +74,7 @@ def test_an_operator_from_outside_goes_through_the_command(cluster, tmp_path):
 
 
 def test_a_command_that_ends_at_once_is_told_so(cluster, tmp_path):
-    from grader.conformance.bench import Subject
+    from grader.conformance.processes import Subject
 
     subject = Subject(("python3", "-c", "raise SystemExit(3)"), tmp_path)
     report = conform(cluster, subject, tmp_path / "run", only=("functional",))

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from grader.conformance import contract, invariants
-from grader.conformance.bench import STARTING, Bench
+from grader.conformance.bench import Bench
+from grader.conformance.processes import STARTING
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Message, NotGraded
