@@ -8,6 +8,8 @@ A page says where something generated goes with a comment alone on its line:
 ``<!-- reference: 4.1.2 -->`` where the reference answer is, once it may be read
 ``<!-- picture: wire -->``   a picture of docs_hooks/pictures with its text equivalent
 ``<!-- exit-codes -->``      what the command line exits with
+``<!-- scenarios -->``       what the gate for operators tries, part by part
+``<!-- wrong-operators -->`` the operators it must catch, and what it must call them
 ``<!-- messages -->``        every message of the code that stops somebody
 ``<!-- live: progress -->``  a place that only the served site fills
 
@@ -30,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from docs_hooks import labs, lists, messages, pictures, reference  # noqa: E402
+from docs_hooks import labs, lists, messages, operators, pictures, reference  # noqa: E402
 from grader import course  # noqa: E402
 
 MARKER = re.compile(r"^(?P<indent> *)<!-- (?P<kind>[a-z-]+)(?:: (?P<what>[\w.\-]+))? -->$", re.M)
@@ -50,6 +52,8 @@ FILL: dict[str, Callable[[str], str]] = {
     "gate": lambda _: lists.gate(),
     "objectives": lambda _: lists.objectives(),
     "exit-codes": lambda _: reference.exit_codes(),
+    "scenarios": lambda _: operators.tried(),
+    "wrong-operators": lambda _: operators.wrong(),
     "messages": lambda _: messages.listed(),
     "live": lists.live,
 }

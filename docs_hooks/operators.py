@@ -1,0 +1,52 @@
+"""What the gate for operators tries, and the wrong operators that it must catch."""
+
+from __future__ import annotations
+
+import re
+
+from docs_hooks.text import cell
+from grader import mistakes
+from grader.conformance.scenario import PARTS, scenarios
+
+#: What a part is about, in the words of somebody who has not read its code.
+ABOUT = {
+    "functional": "whatever happens, the world ends as the spec says",
+    "restart": "what it knows, it knows from the cluster",
+    "faults": "errors, lost events and an old cache are everyday things",
+    "killpoints": "it may die between any two writes, and before it hears of one",
+    "replicas": "two processes, and never two that write",
+    "quiet": "once all is well, nothing is written",
+}
+
+
+def tried() -> str:
+    """A table of all scenarios, part by part."""
+    rows = ["| | |", "|---|---|"]
+    for part in PARTS:
+        rows.append(f"| **{part}** | *{ABOUT[part]}* |")
+        for one in scenarios(part):
+            name = one.id.partition("/")[2]
+            rows.append(f"| `{name}` | {cell(one.title)} |")
+    return "\n".join(rows)
+
+
+def wrong() -> str:
+    """A table of the catalogue: what is wrong, who sees it, what it is called, where it shipped."""
+    rows = ["| What is wrong with it | Caught by, and called | Shipped in |", "|---|---|---|"]
+    known = mistakes.load("conform")
+    order = [one.id for part in PARTS for one in scenarios(part)]
+    for one in sorted(known, key=lambda m: (order.index(_scenario(m)), m.title)):
+        rows.append(
+            f"| {cell(one.title)} | `{_scenario(one)}`<br>`{one.diagnosis}` | {_shipped(one.issue)} |"
+        )
+    return "\n".join(rows)
+
+
+def _scenario(mistake: mistakes.Mistake) -> str:
+    return mistake.fails.partition("/")[2]
+
+
+def _shipped(issue: str) -> str:
+    """``owner/name#5`` of an issue's or a pull request's address; empty where there is none."""
+    found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)", issue)
+    return f"{found[1]}#{found[2]}" if found else ""
