@@ -67,7 +67,8 @@ def _signals() -> Iterator[_Signals]:
         yield signals
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # What is ignored is ignored to the end: one that is late finds no command half gone.
+            signal.signal(number, signal.SIG_IGN if signals.ignored else handler)
 
 
 def say(text: str) -> None:

@@ -28,6 +28,10 @@ PATCH_TYPES = {
     "apply": "application/apply-patch+yaml",
 }
 
+#: A watch is ended by the server when its time is up. How much later (s) a server that
+#: has not done so is taken for one that answers no more.
+_OVERDUE = 10.0
+
 Predicate = Callable[[dict | None], Any]
 
 
@@ -297,7 +301,7 @@ class Api:
         path = self._path(resource, namespace)
         deadline = time.monotonic() + timeout
         response = self._open(
-            "GET", path, None, query, None, "", as_user, as_groups, timeout + 2.0, False
+            "GET", path, None, query, None, "", as_user, as_groups, timeout + _OVERDUE, False
         )
         try:
             pending = b""

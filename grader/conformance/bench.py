@@ -118,6 +118,10 @@ class Bench:
         """End the shared process, so that a scenario can have one of its own."""
         self._processes.stop_shared()
 
+    def abandon(self) -> None:
+        """End every process for good: whatever waits for one of them waits no longer."""
+        self._processes.abandon()
+
     @property
     def operator(self) -> RunningProgram:
         """The shared process, in a scenario that is not alone."""

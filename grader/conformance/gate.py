@@ -124,7 +124,7 @@ def conform(
         return result
 
     try:
-        report.results = run_all(chosen, run, first=FIRST)
+        report.results = run_all(chosen, run, FIRST, bench.abandon)
         tried = {result.id for result in report.results}
         report.not_tried = [one.id for one in chosen if one.id not in tried]
     finally:
@@ -135,14 +135,18 @@ def conform(
 
 
 def run_all(
-    chosen: Sequence[Scenario], run: Callable[[Scenario], Result], first: str = ""
+    chosen: Sequence[Scenario],
+    run: Callable[[Scenario], Result],
+    first: str = "",
+    stop: Callable[[], None] = lambda: None,
 ) -> list[Result]:
     """Run scenarios, those together that can be; the results are in the order of ``chosen``.
 
     Part by part those that share a process; then those that share a resyncing
     one, in which each part does one thing after the other; then the rest.
     ``first``, where it is chosen, goes before them all: of an operator that
-    does nothing there, or dies, that is the only result.
+    does nothing there, or dies, that is the only result. ``stop`` is called at
+    Ctrl-C, to bring those that run to an end.
     """
     found: dict[str, Result] = {}
 
@@ -157,9 +161,14 @@ def run_all(
     sharing = [s for s in chosen if not s.alone and not s.resyncing]
     resyncing = [s for s in chosen if s.resyncing]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for part in PARTS:
-            list(pool.map(in_turn, ([s] for s in sharing if s.part == part)))
-        list(pool.map(in_turn, ([s for s in resyncing if s.part == part] for part in PARTS)))
+        try:
+            for part in PARTS:
+                list(pool.map(in_turn, ([s] for s in sharing if s.part == part)))
+            list(pool.map(in_turn, ([s for s in resyncing if s.part == part] for part in PARTS)))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
     in_turn(s for s in chosen if s.alone)
     return [found[one.id] for one in all_chosen]
 

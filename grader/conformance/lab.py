@@ -58,7 +58,7 @@ def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Res
     dies, raises at once: nothing else is worth the wait.
     """
     chosen = select(only)
-    found = run_all(chosen, lambda one: judge(one, bench), first)
+    found = run_all(chosen, lambda one: judge(one, bench), first, bench.abandon)
     if len(found) < len(chosen):
         raise_for(found[0])
     return {result.id: result for result in found}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grader.runner import Runner, RunningProgram
-from grader.verdict import Fail
+from grader.verdict import Fail, Unknown
 from grader.wire.records import Exchange
 from grader.witness.sources import RecordFile
 
@@ -60,12 +60,14 @@ class Processes:
         #: Whether that one was told to resync every second.
         self._resyncing = False
         self._built: Program | None = None
+        self._abandoned = False
         self._numbers = itertools.count(1)
         self._records: dict[Path, tuple[RecordFile, list[Exchange]]] = {}
 
     def share(self, resyncing: bool) -> None:
         """See to it that the shared process runs, resyncing or not: start it, again if it died."""
         with self.lock:
+            self._still_wanted()
             if self._resyncing != resyncing:
                 self.stop_shared()
             if self.shared is None:
@@ -84,6 +86,16 @@ class Processes:
                 self.shared.wire.close()
                 self.shared = None
 
+    def abandon(self) -> None:
+        """End every process; none can be started any more."""
+        self._abandoned = True
+        for program in self.runner.programs:
+            program.kill()
+
+    def _still_wanted(self) -> None:
+        if self._abandoned:
+            raise Unknown("The operator is tried to the end.", "The run was interrupted.")
+
     def start(
         self, client: str = "", *flags: str, rules: Sequence[str] = (), **keywords: Any
     ) -> RunningProgram:
@@ -91,6 +103,7 @@ class Processes:
         if self.subject.program is None:
             keywords["cwd"] = self.subject.cwd
         with self.lock:
+            self._still_wanted()
             program = self._built or self.subject.program
             started = self.runner(
                 program or self.subject.argv,

@@ -56,10 +56,13 @@ def api(cluster) -> Api:
 
 @pytest.fixture
 def namespace(api: Api) -> str:
-    """A fresh namespace; its deletion is begun, not waited for."""
+    """A fresh namespace with what is made in each; its deletion is begun, not waited for."""
     made = api.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "cluster-"}}
     )
-    api.until("serviceaccounts", "default", made["metadata"]["name"], bool, 20)
-    yield made["metadata"]["name"]
-    api.delete("namespaces", made["metadata"]["name"])
+    name = made["metadata"]["name"]
+    # Controllers make both at a moment of their own, else in the middle of a test's list or watch.
+    api.until("serviceaccounts", "default", name, bool, 60)
+    api.until("configmaps", "kube-root-ca.crt", name, bool, 60)
+    yield name
+    api.delete("namespaces", name)

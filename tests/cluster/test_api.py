@@ -139,7 +139,7 @@ def test_a_watch_streams(api: Api, namespace):
     api.create(configmap("a", namespace))
     api.patch("configmaps", "a", {"data": {"x": "1"}}, namespace)
     api.delete("configmaps", "a", namespace)
-    thread.join(20)
+    thread.join(30)
     assert [(type, name) for type, name, _ in arrived] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),
@@ -150,13 +150,14 @@ def test_a_watch_streams(api: Api, namespace):
 def test_a_watch_ends_by_itself(api: Api, namespace):
     begun = time.monotonic()
     events = list(api.watch("pods", namespace, timeout=0.5))
-    assert events == [] and 0.4 < time.monotonic() - begun < 10
+    # A server that did not end it would be lost, not merely late.
+    assert events == [] and time.monotonic() - begun > 0.4
 
 
 def test_an_expired_watch_says_so(api: Api, namespace):
     # The watch cache of a custom resource begins when its CRD is established, so the first
     # revision is always behind it; that of a built-in one may reach back to the first revision.
-    ((type, status),) = api.watch("foos", namespace, "1", timeout=5)
+    ((type, status),) = api.watch("foos", namespace, "1", timeout=30)
     assert (type, status["code"]) == ("ERROR", 410)
 
 

@@ -63,6 +63,21 @@ def test_an_operator_that_fails_the_first_scenario_otherwise_is_tried_on():
     assert [r.id for r in run_all(chosen, run, first=FIRST)] == [one.id for one in chosen]
 
 
+def test_an_interrupted_gate_ends_what_runs_before_it_waits_for_it():
+    stopped = threading.Event()
+
+    def run(one):
+        if one.id == "quiet/b":
+            raise KeyboardInterrupt
+        assert stopped.wait(10), "the other one was waited for, and nobody had told it to end"
+        return Result(one.id, one.title, Verdict.PASS)
+
+    chosen = [Scenario(f"quiet/{name}", "quiet", "", print) for name in "ba"]
+    with pytest.raises(KeyboardInterrupt):
+        run_all(chosen, run, stop=stopped.set)
+    assert stopped.is_set()
+
+
 @pytest.mark.parametrize(
     ("command", "says"), [("./no-such", "is not there"), ("README.md", "is not executable")]
 )

@@ -26,6 +26,9 @@ class Follower(Protocol):
     def wait(self, *wanted: Any, timeout: float = 20) -> None:
         """Wait until the handler was told all of ``wanted`` (in any order)."""
 
+    def wait_count(self, count: int, timeout: float = 20) -> None:
+        """Wait until the handler was told ``count`` things, however they are noted."""
+
     def notes(self) -> list[list[Any]]: ...
 
     def store(self) -> list[str]: ...
@@ -48,6 +51,11 @@ class _Notes:
     def notes(self) -> list[list[Any]]:
         with self.changed:
             return [note for note in self.told if note[0] != "synced"]
+
+    def wait_count(self, count: int, timeout: float = 20) -> None:
+        with self.changed:
+            if not self.changed.wait_for(lambda: len(self.notes()) >= count, timeout):
+                raise TimeoutError(f"waited for {count} notes; told: {self.told}")
 
     def wait(self, *wanted: Any, timeout: float = 20) -> None:
         wanted_lists = [list(one) for one in wanted]

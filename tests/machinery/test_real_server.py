@@ -100,6 +100,13 @@ class Place:
         self.wait(("synced",))
         self.wait(("add", self.put("seen"), False))
 
+    def watched(self, condition: Callable[[Timeline], Any], what: str) -> dict[str, Any]:
+        """Wait until a condition holds of each timeline; what it gave, by follower."""
+        return {
+            who: timeline.until(condition, PATIENCE, f"{what} ({who})")
+            for who, (_, _, timeline) in self.followers.items()
+        }
+
     def rule(self, *texts: str) -> None:
         for _, wire, _ in self.followers.values():
             for text in texts:
@@ -120,19 +127,19 @@ class Place:
             except TimeoutError as error:
                 raise AssertionError(f"{who}: {error}") from None
 
-    def until(self, condition: Callable[[Timeline], Any], what: str) -> None:
-        for _, _, timeline in self.followers.values():
-            timeline.until(condition, PATIENCE, what)
+    def agreed(self, count: int) -> list[list[Any]]:
+        """What every handler was told, sorted, once each was told ``count``; the caches are the truth.
 
-    def agreed(self) -> list[list[Any]]:
-        """What every handler was told after the first list, sorted; the caches are the truth."""
+        What was waited for may be the first of what a list brings: the rest follows it.
+        """
         told = {}
         for who, (follower, _, _) in self.followers.items():
+            follower.wait_count(count, timeout=PATIENCE)
             assert follower.store() == self.truth(), who
             assert follower.synced(), who
             told[who] = sorted(follower.notes(), key=str)
         first = next(iter(told.values()))
-        assert told == dict.fromkeys(told, first)
+        assert told == dict.fromkeys(told, first) and len(first) == count
         return first
 
     def requests(self) -> dict[str, list[str]]:
@@ -173,14 +180,14 @@ def place(api, namespace, oracle_binary, tmp_path) -> Iterator[Place]:
 def test_a_slow_list_that_is_empty_in_the_end(place):
     """Nothing has synced before the list is there; an empty one is a list, too."""
     place.follow("hold list secrets")
-    place.until(lambda timeline: timeline.marks("rule_fired"), "the list is asked for")
+    place.watched(lambda timeline: timeline.marks("rule_fired"), "the list is asked for")
     for follower, _, _ in place.followers.values():
         assert not follower.synced()
         assert follower.store() == []
     place.thaw()
     place.wait(("synced",))
     place.wait(("add", place.put("a"), False))
-    assert len(place.agreed()) == 1
+    place.agreed(1)
     assert place.requests() == {
         "watch-list": ["watch-list newest"],
         "list": ["list 0", "watch n"],
@@ -206,7 +213,7 @@ def test_a_410_in_the_stream_after_a_hidden_delete_change_and_new_uid(place):
         ("update", first, second),
     )
     # After a list, what is as it was is told as an update, too.
-    assert len(place.agreed()) == 3 + 2 + 3 + 2
+    place.agreed(3 + 2 + 3 + 2)
     assert place.requests() == {
         "watch-list": ["watch-list newest", "watch-list n"],
         "list": ["list 0", "watch n", "list n", "watch n"],
@@ -216,9 +223,9 @@ def test_a_410_in_the_stream_after_a_hidden_delete_change_and_new_uid(place):
 def test_a_dropped_connection_is_taken_up_where_it_ended(place):
     place.follow_for_a_while()
     place.rule("cut watch secrets")
-    place.until(lambda timeline: timeline.watch_ends(), "the watch was cut")
+    place.watched(lambda timeline: timeline.watch_ends(), "the watch was cut")
     place.wait(("add", place.put("b"), False))
-    assert len(place.agreed()) == 2
+    place.agreed(2)
     assert place.requests() == {
         "watch-list": ["watch-list newest", "watch n"],
         "list": ["list 0", "watch n", "watch n"],
@@ -233,9 +240,10 @@ def test_a_version_that_the_server_does_not_have(place, refusal):
     place.follow_for_a_while()
     code = refusal.split()[0]
     place.rule("answer 410 watch secrets", f"answer {refusal} list secrets", "cut watch secrets")
-    place.until(lambda timeline: len(timeline.reads(status=410)) > 0, "the watch was refused")
+    place.watched(lambda timeline: len(timeline.reads(status=410)) > 0, "the watch was refused")
     place.wait(("add", place.put("b"), False))
-    place.agreed()
+    # What was seen is told again by the list.
+    place.agreed(3)
     assert place.requests() == {
         "watch-list": [
             "watch-list newest",
@@ -259,7 +267,7 @@ def test_a_server_without_watch_list(place):
     place.follow("refuse-watchlist", watch_list=(True,))
     place.wait(("add", add, True), ("synced",))
     place.wait(("add", place.put("b"), False))
-    place.agreed()
+    place.agreed(2)
     assert place.requests() == {"watch-list": ["watch-list newest 422", "list 0", "watch n"]}
 
 
@@ -273,18 +281,22 @@ def test_a_bookmark_moves_the_place_to_go_on_from(place, api):
         api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
         api.delete("secrets", name, namespace=elsewhere)
 
-    def reopened(timeline: Timeline) -> list[Exchange]:
-        ended = timeline.watch_ends()
-        return [e for e in timeline.reads(verb="watch") if ended and e.t_request > ended[0].t]
+    def after_a_mark(timeline: Timeline) -> tuple[str, Exchange] | None:
+        """The last mark of the first watch that was marked after what others wrote, and the next watch.
 
-    place.until(reopened, "the next watch was opened")
-    for who, (_, _, timeline) in place.followers.items():
-        marks = timeline.before(timeline.watch_ends()[0]).events(type="BOOKMARK")
-        mark = marks[-1].object["metadata"]["resourceVersion"]
-        assert int(mark) > version, who
-        assert reopened(timeline)[0].query["resourceVersion"] == mark, who
+        Not always of the very first watch: two seconds before its end may be too early.
+        """
+        for ended, following in itertools.pairwise(timeline.reads(verb="watch")):
+            for last in list(timeline.events(type="BOOKMARK", watch=ended))[-1:]:
+                mark = last.object["metadata"]["resourceVersion"]
+                if int(mark) > version:
+                    return mark, following
+        return None
+
+    for who, (mark, following) in place.watched(after_a_mark, "a watch after a mark").items():
+        assert following.query["resourceVersion"] == mark, who
     place.wait(("add", place.put("b"), False))
-    place.agreed()
+    place.agreed(2)
 
 
 @pytest.mark.slow
@@ -308,7 +320,7 @@ def test_ten_thousand_objects_in_pages(place, api):
     place.rule("cut watch secrets")
     place.wait(("add", place.put("b"), False))
     # All of them once as new, and once as they were.
-    assert len(place.agreed()) == 10_000 + 1 + 10_001 + 1
+    place.agreed(10_000 + 1 + 10_001 + 1)
     pages = ["list newest", *["list newest continued"] * 20]
     refused = ["watch n 410", "list n 410", "list newest 500"]
     sent = ["list 0", "watch n", *refused, *pages, "watch n"]

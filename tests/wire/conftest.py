@@ -21,6 +21,12 @@ from grader.witness import Timeline
 
 HERE = Path(__file__).parent
 
+#: The ConfigMap that the control plane makes in every namespace.
+ROOT_CA = "kube-root-ca.crt"
+
+#: How long a test waits for what will come (s): a limit, which measures nothing.
+PATIENCE = 60
+
 
 @pytest.fixture(scope="session")
 def cluster():
@@ -38,9 +44,11 @@ def api(cluster) -> Iterator[Api]:
 
 @pytest.fixture
 def namespace(api: Api) -> Iterator[str]:
-    """A namespace of the test's own."""
+    """A namespace of the test's own, with the ConfigMap that is made in each."""
     name = f"wire-{uuid.uuid4().hex[:8]}"
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    # A controller makes it at a moment of its own, else between any two events of a test.
+    api.until("configmaps", ROOT_CA, name, bool, 60)
     yield name
     api.delete("namespaces", name)
 
@@ -136,7 +144,7 @@ class Child:
     def stderr(self) -> str:
         return "".join(self._stderr)
 
-    def wait_line(self, timeout: float = 20, **wanted: str) -> dict:
+    def wait_line(self, timeout: float = PATIENCE, **wanted: str) -> dict:
         """The first line with these fields; fails the test where it does not come."""
 
         def found():
@@ -152,7 +160,7 @@ class Child:
         self.process.kill()
         self.process.wait()
 
-    def wait(self, timeout: float = 20) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         code = self.process.wait(timeout)
         for reader in self._readers:
             reader.join(timeout)

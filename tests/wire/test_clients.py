@@ -11,7 +11,7 @@ import pytest
 
 from grader.wire import Identity
 from grader.witness import Timeline
-from tests.wire.conftest import configmap, python_client
+from tests.wire.conftest import PATIENCE, configmap, python_client
 
 pytestmark = pytest.mark.live
 
@@ -77,7 +77,7 @@ def test_kubectl_is_told_what_a_wire_cannot_carry(wire, kubectl, start, api, nam
         },
         namespace,
     )
-    api.until("pods", "p", namespace, lambda p: p["spec"].get("nodeName"), 20, what="a node")
+    api.until("pods", "p", namespace, lambda p: p["spec"].get("nodeName"), PATIENCE, what="a node")
     child = start([kubectl, "-n", namespace, "exec", "p", "--", "ls"], wire)
     assert child.wait() == 1
     assert "phase4 kubectl" in child.stderr
@@ -112,7 +112,7 @@ def test_python_watch(wire, core, api, namespace, timeline):
 
     seen = []
     for event in watch.Watch().stream(
-        core.list_namespaced_config_map, namespace, timeout_seconds=20
+        core.list_namespaced_config_map, namespace, timeout_seconds=PATIENCE
     ):
         if not seen:
             threading.Thread(target=make, args=(api, namespace, "late")).start()
@@ -191,19 +191,21 @@ def test_kopf(wire, start, api, namespace, timeline, tmp_path):
     child.wait_line(what="created", name="f")
     api.until(
         resource, "f", namespace,
-        lambda f: (f or {}).get("status", {}).get("availableReplicas") == 7, 20, what="the status",
+        lambda f: (f or {}).get("status", {}).get("availableReplicas") == 7, PATIENCE, what="the status",
     )  # fmt: skip
     api.patch(resource, "f", {"spec": {"replicas": 2}}, namespace=namespace)
     child.wait_line(what="updated", name="f")
     api.delete(resource, "f", namespace)
     child.wait_line(what="deleted", name="f")
-    api.until(resource, "f", namespace, lambda f: f is None, 20, what="the finalizer to go")
+    api.until(resource, "f", namespace, lambda f: f is None, PATIENCE, what="the finalizer to go")
     finalizer = timeline.writes(
         where=lambda e: "finalizers" in str(e.request_body) and e.resource == "foos"
     )
     assert finalizer and timeline.writes(resource="foos/status", verb="patch")
     timeline.until(
-        lambda t: t.events(resource="foos", type="DELETED", fate="delivered"), 10, "the last event"
+        lambda t: t.events(resource="foos", type="DELETED", fate="delivered"),
+        PATIENCE,
+        "the last event",
     )
 
 
@@ -214,11 +216,13 @@ def test_kopf_relists_on_an_error_in_the_stream(wire, start, api, namespace, tim
         [sys.executable, "-m", "kopf", "run", "-n", namespace, "--standalone", str(handlers)], wire
     )
     opened = timeline.until(
-        lambda t: t.reads(verb="watch", resource="foos").first, 20, "kopf's watch"
+        lambda t: t.reads(verb="watch", resource="foos").first, PATIENCE, "kopf's watch"
     )
     wire.rules.add("error 410 watch foos")
     timeline.until(
-        lambda t: t.after(opened).reads(verb="list", resource="foos"), 20, "kopf's list after 410"
+        lambda t: t.after(opened).reads(verb="list", resource="foos"),
+        PATIENCE,
+        "kopf's list after 410",
     )
 
 
@@ -277,7 +281,7 @@ def test_client_go_gets_a_tombstone_for_a_hidden_delete(
     child.wait_line(what="add", name="gone")
     hide = wire.rules.add("hide DELETED watch configmaps name=gone")
     api.delete("configmaps", "gone", namespace)
-    hide.wait_fired(timeout=10)
+    hide.wait_fired(timeout=PATIENCE)
     wire.rules.add("error 410 watch configmaps")
     child.wait_line(what="tombstone", name="gone")
     assert len(timeline.lists(resource="configmaps")) >= 2
@@ -288,12 +292,12 @@ def test_controller_runtime(wire, go_clients, start, api, namespace, timeline):
     made = make(api, namespace, "a", labels={"wire": "yes"})
     uid = made["metadata"]["uid"]
     copy = timeline.until(
-        lambda t: t.writes(verb="create", name="a-copy", applied=True).first, 30, "the copy"
+        lambda t: t.writes(verb="create", name="a-copy", applied=True).first, PATIENCE, "the copy"
     )
     assert copy.content_type == "application/vnd.kubernetes.protobuf"
     assert timeline.writes(owner=uid, applied=True).names == ["a-copy"]
     seen = timeline.until(
-        lambda t: t.events(owner=uid, fate="delivered").first, 10, "the copy's event"
+        lambda t: t.events(owner=uid, fate="delivered").first, PATIENCE, "the copy's event"
     )
     assert timeline.cause(seen) is copy
 
@@ -302,11 +306,11 @@ def test_controller_runtime_is_killed_after_its_write(wire, go_clients, start, a
     wire.rules.add("kill-after create configmaps")
     child = start([str(go_clients / "manager"), "-namespace", namespace], wire)
     make(api, namespace, "a", labels={"wire": "yes"})
-    assert child.wait(30) == -9
+    assert child.wait() == -9
     assert api.find("configmaps", "a-copy", namespace)
     again = start([str(go_clients / "manager"), "-namespace", namespace], wire)
     make(api, namespace, "b", labels={"wire": "yes"})
-    api.until("configmaps", "b-copy", namespace, lambda o: o is not None, 30, what="b's copy")
+    api.until("configmaps", "b-copy", namespace, lambda o: o is not None, PATIENCE, what="b's copy")
     assert again.process.poll() is None
 
 
@@ -341,7 +345,7 @@ def test_the_audit_log_tells_the_same(wire, core, cluster, api, namespace):
     make(api, namespace, "yours")
     timeline = Timeline(wire.record, cluster=cluster)
     timeline.until(
-        lambda t: t.writes(name="yours", namespace=namespace), 10, "the audit log's entry"
+        lambda t: t.writes(name="yours", namespace=namespace), PATIENCE, "the audit log's entry"
     )
     mine = timeline.writes(name="mine", namespace=namespace)
     assert [e.source for e in mine] == ["wire"]  # once, although both tell of it

@@ -17,6 +17,7 @@ import pytest
 from grader.cluster.process import records
 from grader.wire.in_use import in_use
 from grader.witness import Timeline, recording
+from tests.wire.conftest import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +43,7 @@ class Cli:
     def __call__(self, *words: str, code: int = 0, stdin: str = "") -> subprocess.CompletedProcess:
         done = subprocess.run(
             [sys.executable, str(ROOT / "grader"), *words],
-            env=self.env, input=stdin, text=True, capture_output=True, timeout=90,
+            env=self.env, input=stdin, text=True, capture_output=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == code, (done.stdout, done.stderr)
         return done
@@ -59,13 +60,14 @@ class Cli:
     def runs(self) -> Path:
         return self.workspace / ".phase4" / "runs"
 
-    def wire(self, client: str, timeout: float = 30) -> dict:
+    def wire(self, client: str, timeout: float = PATIENCE) -> dict:
         """What is said of a wire in use, once it is."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for about in in_use([self.runs]):
                 if about["client"] == client:
                     return about
+            time.sleep(0.02)
         pytest.fail(f"no wire {client} came into use")
 
     def timeline(self, client: str) -> Timeline:
@@ -88,7 +90,7 @@ def cli(cluster, tmp_path):
     cli.end()
 
 
-def until(condition, timeout: float = 20, what: str = "it"):
+def until(condition, timeout: float = PATIENCE, what: str = "it"):
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if found := condition():
@@ -139,7 +141,7 @@ def test_a_signal_ends_the_program_and_all_that_it_started(cli, number):
     command = cli.start("run", "--", "python3", "-c", STUBBORN.replace("SIG_IGN", "SIG_DFL"))
     pids = [int(word) for word in command.stdout.readline().split()]
     command.send_signal(number)
-    command.communicate(timeout=30)
+    command.communicate(timeout=PATIENCE)
     assert command.returncode == 128 + number
     assert not any(psutil.pid_exists(pid) and _runs(pid) for pid in pids)
 
@@ -147,12 +149,14 @@ def test_a_signal_ends_the_program_and_all_that_it_started(cli, number):
 def test_a_second_signal_does_not_wait_for_the_stubborn(cli):
     command = cli.start("run", "--", "python3", "-c", STUBBORN)
     pids = [int(word) for word in command.stdout.readline().split()]
-    began = time.monotonic()
+    began = time.time()
     command.send_signal(signal.SIGINT)
     until(lambda: "ending it" in command.stderr.readline(), what="the first signal's notice")
     command.send_signal(signal.SIGINT)
-    command.communicate(timeout=30)
-    assert time.monotonic() - began < 4.5
+    command.communicate(timeout=PATIENCE)
+    (run,) = cli.runs.iterdir()
+    exited = Timeline(run).marks("process_exited").first
+    assert exited.t - began < 5, "the five seconds of the first signal were waited for"
     assert not any(_runs(pid) for pid in pids)
 
 
@@ -187,9 +191,11 @@ def test_a_drill_by_hand(cli, api, namespace):
     """Run the controller, freeze its watch, edit, thaw, and see it catch up."""
     cli.start("run", "--as", "foo", "--", "python3", str(ROOT / "foo_controller/controller.py"))
     timeline = cli.timeline("foo")
-    timeline.until(lambda t: t.reads(verb="watch", resource="foos"), 30, "its watch")
+    timeline.until(lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "its watch")
     api.create(FOO, namespace)
-    api.until(DEPLOYMENTS, "stone", namespace, lambda d: d is not None, 20, what="the Deployment")
+    api.until(
+        DEPLOYMENTS, "stone", namespace, lambda d: d is not None, PATIENCE, what="the Deployment"
+    )
     armed = cli("fault", "add", "freeze", "watch", "foos")
     assert armed.stdout.startswith("r1 is armed: freeze watch foos")
     api.patch(FOOS, "stone", {"spec": {"replicas": 3}}, namespace=namespace)
@@ -198,7 +204,7 @@ def test_a_drill_by_hand(cli, api, namespace):
     listed = json.loads(cli("fault", "list", "--json").stdout)
     assert listed[0]["rules"][0]["rule"] == "freeze watch foos"
     assert "Let go: r1" in cli("fault", "add", "thaw").stdout
-    api.until(DEPLOYMENTS, "stone", namespace, lambda d: d["spec"]["replicas"] == 3, 20,
+    api.until(DEPLOYMENTS, "stone", namespace, lambda d: d["spec"]["replicas"] == 3, PATIENCE,
               what="the controller to catch up")  # fmt: skip
     shown = cli("timeline", "--by", "foo", "--writes").stdout
     assert "rule r1 armed: freeze watch foos" in shown and "s late" in shown
@@ -213,14 +219,14 @@ def test_restart_after_a_kill_by_a_rule(cli, api, namespace):
         "--", "python3", str(ROOT / "foo_controller/controller.py"),
     )  # fmt: skip
     timeline = cli.timeline("foo")
-    timeline.until(lambda t: t.reads(verb="watch", resource="foos"), 30, "its watch")
+    timeline.until(lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "its watch")
     api.create(FOO, namespace)
-    timeline.until(lambda t: len(t.marks("process_started")) == 2, 30, "the second start")
+    timeline.until(lambda t: len(t.marks("process_started")) == 2, PATIENCE, "the second start")
     api.until(FOOS, "stone", namespace,
-              lambda f: f and f.get("status", {}).get("availableReplicas") == 1, 30,
+              lambda f: f and f.get("status", {}).get("availableReplicas") == 1, PATIENCE,
               what="the status")  # fmt: skip
     command.send_signal(signal.SIGINT)
-    _, said = command.communicate(timeout=30)
+    _, said = command.communicate(timeout=PATIENCE)
     assert "started again" in said
 
 
@@ -240,29 +246,30 @@ def test_replay_arms_again_what_was_armed_by_hand(cli, api, namespace):
         "import os, time, urllib3, yaml\n"
         "url = yaml.safe_load(open(os.environ['KUBECONFIG']))['clusters'][0]['cluster']['server']\n"
         "pool = urllib3.PoolManager(retries=False)\n"
-        "deadline = time.monotonic() + 20\n"
+        "deadline = time.monotonic() + 120\n"
         "while time.monotonic() < deadline:\n"
         "    if pool.request('GET', url + '/api/v1/namespaces/default').status == 503: break\n"
         "    time.sleep(0.02)\n"
         "else: raise SystemExit('never refused')\n"
     )
     command = cli.start("run", "--as", "p", "--", "python3", "-c", script)
-    cli.timeline("p").until(lambda t: t.reads(resource="namespaces"), 20, "a request")
+    cli.timeline("p").until(lambda t: t.reads(resource="namespaces"), PATIENCE, "a request")
     cli("fault", "add", "answer", "503", "get", "namespaces", "--as", "p")
-    command.communicate(timeout=30)
+    command.communicate(timeout=PATIENCE)
     assert command.returncode == 0
     cli("replay")
 
 
 RECORDED = """
 kubectl -n {ns} create -f {foo}
-kubectl -n {ns} wait --for=create deploy/stone --timeout=20s
+kubectl -n {ns} wait --for=create deploy/stone --timeout=60s
+kubectl -n {ns} wait --for=condition=Available deploy/stone --timeout=60s
 kubectl -n {ns} delete deploy/stone
-kubectl -n {ns} wait --for=create deploy/stone --timeout=20s
+kubectl -n {ns} wait --for=create deploy/stone --timeout=60s
 stop
 kubectl -n {ns} delete deploy/stone
 start
-kubectl -n {ns} wait --for=create deploy/stone --timeout=20s
+kubectl -n {ns} wait --for=create deploy/stone --timeout=60s
 nonsense
 kubectl "unclosed
 done
@@ -287,17 +294,18 @@ def test_record(cli, namespace, tmp_path):
     up = timeline.marks("process_started").last
     assert timeline.between(down, up).writes(by="learner", verb="delete")
     assert creates.after(up)
+    # It had made the Deployment available before that was deleted.
     assert any("deployment-controller" in client for client in timeline.clients)
 
 
 def test_a_recording_that_is_interrupted_is_written_all_the_same(cli, namespace):
     command = cli.start("record", "4.1.3", stdin=subprocess.PIPE)
     cli.timeline("controller").until(
-        lambda t: t.reads(verb="watch", resource="foos"), 30, "the controller's watch"
+        lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "the controller's watch"
     )
     command.send_signal(signal.SIGINT)
     until(lambda: "writing" in command.stderr.readline(), what="the notice of the writing")
     command.send_signal(signal.SIGINT)  # whoever presses it twice means it no more than once
-    command.communicate(timeout=30)
+    command.communicate(timeout=PATIENCE)
     assert command.returncode == 0
     assert recording.load(cli.workspace / "4.1.3" / "recording.jsonl").timeline.reads()

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from grader.wire import Wire, control
 from grader.wire.in_use import in_use
 from grader.wire.rules import RuleError
 from grader.witness import Timeline
-from tests.wire.conftest import configmap
+from tests.wire.conftest import PATIENCE, configmap
 
 pytestmark = pytest.mark.live
 
@@ -54,13 +53,13 @@ def test_an_event_is_on_record_before_the_process_has_it(wire, http, api, namesp
 
 def test_watch_headers_come_at_once(wire, http, namespace):
     """A watch with nothing to tell answers its headers, as the API server does."""
-    began = time.monotonic()
     answer = http.request(
         "GET",
         f"{wire.url}/api/v1/namespaces/{namespace}/secrets?watch=true",
         preload_content=False,
     )
-    assert answer.status == 200 and time.monotonic() - began < 2
+    # Nothing is ever told in it: had they waited for that, the request would have timed out.
+    assert answer.status == 200
     answer.close()
 
 
@@ -109,7 +108,7 @@ def test_a_large_request_is_forwarded_and_judged_by_the_api_server(wire, http, n
 def test_expect_continue(wire, namespace):
     body = json.dumps(configmap("a")).encode()
     with socket.create_connection(("127.0.0.1", int(wire.url.rsplit(":", 1)[1]))) as connection:
-        connection.settimeout(5)
+        connection.settimeout(PATIENCE)
         connection.sendall(
             f"POST /api/v1/namespaces/{namespace}/configmaps HTTP/1.1\r\nHost: x\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -135,7 +134,7 @@ def test_nonsense_hurts_nobody(wire, http, sent):
     with socket.create_connection(("127.0.0.1", int(wire.url.rsplit(":", 1)[1]))) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
-        connection.settimeout(5)
+        connection.settimeout(PATIENCE)
         try:
             connection.recv(65536)
         except OSError:
@@ -152,7 +151,9 @@ def test_a_client_that_goes_away_is_an_ordinary_event(wire, http, namespace, tim
         )
         answer.connection.sock.shutdown(socket.SHUT_RDWR)
         answer.close()
-    ends = timeline.until(lambda t: len(t.watch_ends()) == 3 and t.watch_ends(), 10, "three ends")
+    ends = timeline.until(
+        lambda t: len(t.watch_ends()) == 3 and t.watch_ends(), PATIENCE, "three ends"
+    )
     assert {end.by for end in ends} == {"client"}
 
 
@@ -164,7 +165,7 @@ def test_a_write_whose_process_went_away_is_on_record_all_the_same(wire, namespa
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
-    write = timeline.until(lambda t: t.writes().first, 10, "the write")
+    write = timeline.until(lambda t: t.writes().first, PATIENCE, "the write")
     # Forwarded or not: it is not left open which.
     assert write.applied is write.forwarded
 
