@@ -270,12 +270,22 @@ def _until_listening(files: Layout, started: Mapping[str, Recorded], port: int) 
     def listening() -> bool:
         with socket.socket() as probe:
             probe.settimeout(1.0)
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return False
+        # Somebody else may be who listens there: then ours ends before long, and says why.
+        return _listens(started["kube-apiserver"].pid, port)
 
     _until(listening, started, files, "the API server to listen", 60.0)
-    # Somebody else may be who listens there: then ours has ended, or is about to.
-    if not (files.pki / "apiserver.crt").exists():
-        raise _PortTaken
+
+
+def _listens(pid: int, port: int) -> bool:
+    import psutil
+
+    try:
+        connections = psutil.Process(pid).net_connections("tcp4")
+    except psutil.NoSuchProcess:
+        return False
+    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections)
 
 
 def _until(
