@@ -46,6 +46,9 @@ class Driven:
         #: Ids of processes that a rule had killed.
         self._killed: set[int] = set()
         self._watcher: threading.Thread | None = None
+        #: Set once the watcher has done its work. A thread whose join() a signal broke off
+        #: is taken for ended by Python before 3.13, so nobody joins it.
+        self._watched = threading.Event()
         self._lock = threading.Lock()
         self._owner = f"drive/{os.getpid()}"
 
@@ -100,17 +103,22 @@ class Driven:
             )
             self.exit_code = None
             self.wire.mark("process_started", pid=self._process.pid)
-            self._watcher = threading.Thread(
-                target=self._watch, args=(self._process,), name="watch-driven", daemon=True
+            watched = threading.Event()
+            watcher = threading.Thread(
+                target=self._watch, args=(self._process, watched), name="watch-driven", daemon=True
             )
-            self._watcher.start()
+            watcher.start()
+            self._watcher, self._watched = watcher, watched
 
-    def _watch(self, process: Recorded) -> None:
-        code = process.wait()
-        process.end()
-        self.exit_code = code
-        self.wire.mark("process_exited", pid=process.pid, code=code)
-        self.on_exit(code)
+    def _watch(self, process: Recorded, watched: threading.Event) -> None:
+        try:
+            code = process.wait()
+            process.end()
+            self.exit_code = code
+            self.wire.mark("process_exited", pid=process.pid, code=code)
+            self.on_exit(code)
+        finally:
+            watched.set()
 
     def killed_by_rule(self) -> bool:
         """Whether a rule of the wire had the last process killed."""
@@ -144,7 +152,7 @@ class Driven:
 
     def _join(self) -> None:
         if self._watcher is not None and self._watcher is not threading.current_thread():
-            self._watcher.join()
+            self._watched.wait()
 
 
 def environment(wire: Wire) -> dict[str, str]:

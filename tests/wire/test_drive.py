@@ -144,6 +144,8 @@ def test_a_signal_ends_the_program_and_all_that_it_started(cli, number):
     command.communicate(timeout=PATIENCE)
     assert command.returncode == 128 + number
     assert not any(psutil.pid_exists(pid) and _runs(pid) for pid in pids)
+    (run,) = cli.runs.iterdir()
+    assert Timeline(run).marks("process_exited"), "the record ends before the program did"
 
 
 def test_a_second_signal_does_not_wait_for_the_stubborn(cli):
