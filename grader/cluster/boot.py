@@ -360,7 +360,7 @@ def last_words(log: Path) -> str:
 def _keep_template(running_etcd: Recorded, files: Layout) -> None:
     if template.there():
         return
-    running_etcd.signal(signal.SIGSTOP)
+    running_etcd.halt()
     try:
         template.capture(files.etcd)
     except EnvironmentProblem:

@@ -69,7 +69,7 @@ class EmbeddedCluster:
         me = os.getpid()
         dirs.write_atomically(mark, json.dumps([me, process.birth(me)]))
         try:
-            halted.signal(signal.SIGSTOP)
+            halted.halt()
             yield
         finally:
             halted.signal(signal.SIGCONT)

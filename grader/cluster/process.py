@@ -194,6 +194,17 @@ class Recorded:
             return False
         return True
 
+    def halt(self) -> None:
+        """SIGSTOP to the process alone, and in force when this returns.
+
+        The signal is sent at once, but until one thread has had its turn and taken
+        it, all of them go on. Waits for that, ten seconds at the most.
+        """
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 10.0
+        while self.alive() and not stopped(self.pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
     def signal_group(self, number: int) -> bool:
         """Send a signal to the whole process group; False if nothing of it is left.
 

@@ -247,8 +247,8 @@ def test_sigterm_first_sigkill_after(home, tmp_path):
 
 def test_a_halted_process_can_be_ended(home):
     one = records.start(["sleep", "60"], name="x", kind="learner")
-    one.signal(signal.SIGSTOP)
-    seen(lambda: process.stopped(one.pid))
+    one.halt()
+    assert process.stopped(one.pid)
     one.end(grace=0.5)
     assert not one.alive()
 
