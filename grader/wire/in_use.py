@@ -21,7 +21,7 @@ def in_use(folders: Iterable[Path]) -> list[dict[str, Any]]:
         for path in Path(folder).glob("**/wire.json"):
             try:
                 about = json.loads(path.read_text())
-                control.ask(Path(about["control_socket"]), {"op": "list"}, timeout=2.0)
+                control.ask(Path(about["control_socket"]), {"op": "list"})
             except (OSError, ValueError, KeyError, control.NoWire):
                 continue  # left behind by a command that was killed
             found.append(about)
