@@ -283,8 +283,8 @@ def _listens(pid: int, port: int) -> bool:
 
     try:
         connections = psutil.Process(pid).net_connections("tcp4")
-    except psutil.NoSuchProcess:
-        return False
+    except psutil.Error:
+        return False  # it is ending
     return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections)
 
 
