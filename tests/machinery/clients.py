@@ -124,7 +124,7 @@ class Ours(_Notes):
         return self.informer.has_synced()
 
     def close(self) -> None:
-        assert self.informer.stop(), "a thread did not end"
+        assert self.informer.stop(timeout=30), "a thread did not end"
 
 
 class ClientGo(_Notes):
