@@ -132,7 +132,13 @@ class Processes:
         path = program.wire.record
         with self.lock:
             source, known = self._records.get(path) or (RecordFile(path), [])
-            known = known + [one for one in source.new() if isinstance(one, Exchange)]
+            if news := [one for one in source.new() if isinstance(one, Exchange)]:
+                for exchange in news:
+                    if exchange.verb == "list" and exchange.status == 200:
+                        # Nobody asks for it, and a loop of lists would fill the memory.
+                        exchange.response_body = None
+                # Another list: whoever has the old one may be in the middle of it.
+                known = known + news
             self._records[path] = (source, known)
             return known
 
