@@ -35,6 +35,18 @@ _OVERDUE = 10.0
 Predicate = Callable[[dict | None], Any]
 
 
+class _WhenAsked(urllib3.Retry):
+    RETRY_AFTER_STATUS_CODES = frozenset({429})
+
+
+#: A server that answers 429 with a Retry-After has done nothing, and says when to come
+#: again: its watch cache of a new resource is being filled, for one. client-go does as
+#: it is told, ten times (rest/with_retry.go). Nothing else is tried twice.
+_WHEN_ASKED = _WhenAsked(
+    total=10, connect=0, read=0, redirect=0, other=0, allowed_methods=None, raise_on_status=False
+)
+
+
 class ApiError(Exception):
     """The API server answered something else than success.
 
@@ -83,7 +95,7 @@ class Api:
                 extra["assert_hostname"] = False
             if source.tls_server_name:
                 extra["server_hostname"] = source.tls_server_name
-        self._pool = urllib3.PoolManager(maxsize=8, retries=False, **extra)
+        self._pool = urllib3.PoolManager(maxsize=8, retries=_WHEN_ASKED, **extra)
         self._discovered: dict[str, Resource] = {}
 
     def close(self) -> None:

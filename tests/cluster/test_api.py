@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -210,6 +211,55 @@ def test_a_server_that_is_not_there(tmp_path):
     )
     with pytest.raises(ClusterLost, match=r"https://127.0.0.1:9 did not answer GET /api/v1/pods"):
         Api(path).list("pods")
+
+
+def test_a_server_that_asks_to_come_again_is_asked_again(tmp_path):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            busy = len(asked) < 3 or "pods" in self.path
+            self.send_response(429 if busy else 200)
+            if busy and "secrets" not in self.path:
+                self.send_header("Retry-After", "0")
+            body = b'{"reason": "TooManyRequests"}' if busy else b'{"items": []}'
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path = tmp_path / "kubeconfig"
+        path.write_text(
+            json.dumps(
+                {
+                    "current-context": "x",
+                    "clusters": [
+                        {
+                            "name": "x",
+                            "cluster": {"server": f"http://127.0.0.1:{server.server_port}"},
+                        }
+                    ],
+                    "users": [{"name": "x", "user": {"token": "t"}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+                }
+            )
+        )
+        api = Api(path)
+        assert api.list("configmaps")["items"] == [] and len(asked) == 3
+        with pytest.raises(ApiError) as caught:
+            api.list("pods")
+        assert caught.value.status == 429 and len(asked) == 3 + 11
+        asked.clear()
+        with pytest.raises(ApiError):  # it does not say when
+            api.list("secrets")
+        assert len(asked) == 1
+        server.shutdown()
 
 
 def test_a_wrong_token_is_refused(cluster, tmp_path):
