@@ -127,30 +127,46 @@ def _pods(target: str) -> bool:
     return target.endswith("pods")
 
 
-@scenario("faults/backoff", "What fails again and again is tried again with growing pauses")
+@scenario(
+    "faults/backoff", "What fails again and again is tried again with growing pauses", alone=True
+)
 def backoff(bench: Bench) -> None:
+    # Alone: where workers are busy with other WebApps, tries without a pause are as few as
+    # tries with one.
+    bench.stop_shared()
+    running = bench.start()
     window = 4.0
     tried = []
     for target in ("create,patch pods", "update,patch webapps/status"):
         namespace = bench.namespace()
-        rule = bench.rule(f"answer 500 {target} ns={namespace} times=always")
-        tried.append((target, rule, bench.create(namespace, replicas=1)))
-    bench.ended_within(bench.operator, window)
-    for _, rule, _ in tried:
+        rule = running.wire.rules.add(f"answer 500 {target} ns={namespace} times=always")
+        tried.append((target, namespace, rule, bench.create(namespace, replicas=1)))
+
+    def attempts(namespace: str) -> list:
+        return [e for e in bench.exchanges() if e.namespace == namespace and e.status == 500]
+
+    def most(namespace: str) -> int:
+        of_each = Counter((e.verb, e.target, e.name) for e in attempts(namespace))
+        return max(of_each.values(), default=0)
+
+    # 5 ms doubling makes ten in four seconds; a fixed 100 ms makes forty.
+    bench.ended_within(
+        running,
+        window,
+        unless=lambda: any(most(namespace) > _TOO_OFTEN for _, namespace, *_ in tried),
+    )
+    for _, _, rule, _ in tried:
         rule.remove()
-    for target, _, app in tried:
-        attempts = [
-            e
-            for e in bench.exchanges()
-            if e.namespace == app["metadata"]["namespace"] and e.status == 500
-        ]
-        per_write = Counter((e.verb, e.target, e.name) for e in attempts)
-        most = max(per_write.values(), default=0)
-        bench.measured[f"attempts in {window:g} s: {target}"] = most
-        # 5 ms doubling makes ten in four seconds; a fixed 100 ms makes forty.
-        if most > 30 or _is_flat(attempts):
-            raise _no_backoff(attempts, most, window)
+    for target, namespace, _, app in tried:
+        seen, often = attempts(namespace), most(namespace)
+        bench.measured[f"attempts in {window:g} s: {target}"] = often
+        if often > _TOO_OFTEN or _is_flat(seen):
+            raise _no_backoff(seen, often, window)
         bench.settled(app, "the API server answered 500 for a while", timeout=60.0)
+
+
+#: Tries of one write within the window that no growing pause would allow.
+_TOO_OFTEN = 30
 
 
 def _is_flat(attempts: list) -> bool:
@@ -167,7 +183,7 @@ def _no_backoff(attempts: list, most: int, window: float) -> Fail:
     gaps = [b.t_request - a.t_request for a, b in zip(attempts, attempts[1:], strict=False)]
     return Fail(
         "A write that fails is tried again after pauses that grow.",
-        f"It was sent {most} times in {window:g} s, the last pauses being "
+        f"It was sent {most} times in at most {window:g} s, the last pauses being "
         f"{', '.join(f'{gap * 1000:.0f} ms' for gap in gaps[-4:])}.",
         why="A server that is in trouble gets more of it from every client that will not wait.",
         next="AddRateLimited, not Add; and Forget only after a success.",
