@@ -7,6 +7,7 @@ one operator process and run at the same time, each with WebApps of its own.
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ class Bench:
             subject, runner or Runner(cluster, run_dir, seed=seed).__enter__()
         )
         self._owns_runner = runner is None
+        self._aside_namespace: list[str] = []
+        self._asides = itertools.count(1)
         #: Namespaces of all views, and those of this one.
         self._namespaces: list[str] = []
         self._mine: list[str] = []
@@ -164,10 +167,14 @@ class Bench:
 
     def namespace(self) -> str:
         """A fresh namespace."""
+        name = self._made_namespace()
+        self._mine.append(name)
+        return name
+
+    def _made_namespace(self) -> str:
         name = f"gate-{random.SystemRandom().randrange(16**8):08x}"
         self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._namespaces.append(name)
-        self._mine.append(name)
         return name
 
     def let_go(self, namespace: str) -> None:
@@ -265,11 +272,15 @@ class Bench:
     def at_rest(self, app: dict, seconds: float = 0.4, timeout: float = 10.0) -> World:
         """Wait until the operator has nothing in hand for a WebApp; its world.
 
-        Nothing is a while without an exchange about it. What is seen after
-        that, it does because of what happened after that, and not by the luck
-        of a retry that was still to come.
+        Nothing is a while without an exchange about it, once a WebApp that was made
+        just now has been seen to: queues are first in, first out, so that no key of
+        this one waits for a worker any more. What is seen after that, it does
+        because of what happened after that, and not by the luck of something that
+        was still to come.
         """
-        program, deadline = self.programs()[0], time.monotonic() + timeout
+        program = self.programs()[0]
+        self._one_more_seen_to(program, timeout)
+        deadline = time.monotonic() + timeout
         namespace, record = app["metadata"]["namespace"], contract.record_name(app)
         while program.exited is None and time.monotonic() < deadline:
             last = max(
@@ -285,6 +296,24 @@ class Bench:
                 break
             self.ended_within(program, left)
         return self.world(app)
+
+    def _one_more_seen_to(self, program: RunningProgram, timeout: float) -> None:
+        """Make a WebApp that is nobody's concern, and wait until the operator writes for it."""
+        namespace = self._aside()
+        made = self.create(namespace, f"aside-{next(self._asides)}", replicas=0)
+        name, record = made["metadata"]["name"], contract.record_name(made)
+        self._processes.wait_exchange(
+            program,
+            lambda e: (e.namespace == namespace and e.name == name) or e.name == record,
+            timeout,
+        )
+
+    def _aside(self) -> str:
+        """The namespace of such WebApps: none of a view's own, so that nothing counts there."""
+        with self._processes.lock:
+            if not self._aside_namespace:
+                self._aside_namespace.append(self._made_namespace())
+            return self._aside_namespace[0]
 
     def gone(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> None:
         """Wait until the WebApp, its record and its Pods are gone."""
