@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,6 +65,7 @@ def conform(
             executable(command[0])
         except NotStarted as error:
             raise typer.BadParameter(str(error), param_hint="COMMAND") from None
+    end_as_by_ctrl_c()
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = out or _run_folder()
     ended: list[Result] = []
@@ -84,6 +86,12 @@ def conform(
     else:
         _show(report, folder, picture)
     raise typer.Exit(exit_codes.of(report.verdict))
+
+
+def end_as_by_ctrl_c() -> None:
+    """Have a command that is ended or loses its terminal end its operators as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _run_folder() -> Path:

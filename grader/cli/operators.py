@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +55,7 @@ def operators(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Measure the gate: right operators pass it, each wrong one is caught and named."""
+    from grader.cli.conform import end_as_by_ctrl_c
     from grader.conformance import measure
 
     rights = [] if wrong else measure.right_operators(names or ())
@@ -69,6 +69,7 @@ def operators(
         for kind, these in (("right", rights), ("matrix" if matrix else "wrong", wrongs))
         for one in these
     ]
+    end_as_by_ctrl_c()
     outcomes = []
     for outcome in _outcomes(tries, jobs, part or []):
         outcomes.append(outcome)
@@ -141,7 +142,7 @@ def _outcomes(tries: list[Try], jobs: int, only: list[str]) -> Iterator[Outcome]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(running):
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # SIGINT may be ignored, where this runs in the background
             raise
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from grader import cluster as clusters
+from grader.cli import exit_codes
 from grader.conformance import measure
 from grader.conformance.gate import conform
 from grader.course import ROOT
@@ -82,3 +85,28 @@ def test_a_command_that_ends_at_once_is_told_so(cluster, tmp_path):
     assert result.id not in report.not_tried and len(report.not_tried) > 10
     assert result.verdict is Verdict.FAIL
     assert result.message is not None and result.message.diagnosis == "operator-died"
+
+
+def test_a_command_that_is_ended_ends_its_operators(cluster, tmp_path):
+    (one,) = measure.right_operators(["relist-loop"])
+    subject = measure.right_subject(one, tmp_path)
+    words = [sys.executable, "-m", "grader", "conform", "--out", str(tmp_path), "--", *subject.argv]
+    command = subprocess.Popen(
+        words,
+        cwd=subject.cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    record = tmp_path / "operator" / "wire.jsonl"
+    deadline = time.monotonic() + 60
+
+    def marked(what: str) -> bool:
+        return record.exists() and f'"what":"{what}"' in record.read_text(encoding="utf-8")
+
+    while not marked("process_started"):
+        assert time.monotonic() < deadline and command.poll() is None
+        select.select([], [], [], 0.05)
+    command.terminate()
+    assert command.wait(60) == exit_codes.INTERRUPTED
+    assert marked("process_exited")
