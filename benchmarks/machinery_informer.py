@@ -125,7 +125,10 @@ def client_go(oracle: str) -> None:
         count = stream(server, made, SECONDS)
         done = time.perf_counter()
         last = f"default/object-{(count - 1) % OBJECTS:05}@{server.version}/"
+        until = done + 60
         while not any(n[0] == "update" and n[2].startswith(last) for n in client.notes()[-5:]):
+            if time.perf_counter() > until:
+                raise TimeoutError(f"client-go was not told of {last} within a minute")
             time.sleep(0.01)
         print(
             f"client-go: the last of {count:,} events {1000 * (time.perf_counter() - done):.0f} ms late"

@@ -10,6 +10,7 @@ idle workers, and how many workers did not end.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -155,7 +156,11 @@ class QueueReplay:
         workers = [threading.Thread(target=work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
-        time.sleep(0.02)  # most workers wait by now: an add has to wake one
+        # They wait, so that an add has to wake one. Who waits in another way than on the
+        # standard library's conditions cannot be seen to: a second is enough for that.
+        give_up = time.monotonic() + 1
+        while not all(map(_waits, workers)) and time.monotonic() < give_up:
+            time.sleep(0.001)
         for i in range(adds):
             key = KEYS[i % len(KEYS)]
             with lock:
@@ -175,6 +180,14 @@ class QueueReplay:
             "waiting": waiting,
             "stuck": sum(worker.is_alive() for worker in workers),
         }
+
+
+def _waits(worker: threading.Thread) -> bool:
+    """Whether a thread waits for a condition of the standard library, or has ended."""
+    frame = sys._current_frames().get(worker.ident)
+    if frame is None:
+        return True
+    return frame.f_code.co_filename == threading.__file__ and frame.f_code.co_name == "wait"
 
 
 def replay_queue(trace: dict[str, Any], queue: Any, clock: Any = None) -> Iterator[Any]:
