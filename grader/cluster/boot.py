@@ -360,8 +360,8 @@ def last_words(log: Path) -> str:
 def _keep_template(running_etcd: Recorded, files: Layout) -> None:
     if template.there():
         return
-    running_etcd.halt()
     try:
+        running_etcd.halt()
         template.capture(files.etcd)
     except EnvironmentProblem:
         pass  # a cache without room costs the next start a second

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import IO
 
 from grader.cluster import dirs
+from grader.cluster.errors import EnvironmentProblem
 
 #: Every process started here carries its record's id in this variable, and so do
 #: its descendants: those that left the process group are found by it.
@@ -198,11 +199,16 @@ class Recorded:
         """SIGSTOP to the process alone, and in force when this returns.
 
         The signal is sent at once, but until one thread has had its turn and taken
-        it, all of them go on. Waits for that, ten seconds at the most.
+        it, all of them go on. Raises EnvironmentProblem after ten seconds without.
         """
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + 10.0
-        while self.alive() and not stopped(self.pid) and time.monotonic() < deadline:
+        while self.alive() and not stopped(self.pid):
+            if time.monotonic() > deadline:
+                raise EnvironmentProblem(
+                    f"{self.name} (process {self.pid}) was told to halt and goes on after ten "
+                    "seconds: this machine is short of time. Run the command again."
+                )
             time.sleep(0.001)
 
     def signal_group(self, number: int) -> bool:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -197,20 +198,24 @@ def test_raw(api: Api):
     assert api.raw("GET", "/version")["major"] == "1"
 
 
-def test_a_server_that_is_not_there(tmp_path):
-    path = tmp_path / "kubeconfig"
+def kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / "kubeconfig"
     path.write_text(
         json.dumps(
             {
                 "current-context": "x",
-                "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:9"}}],
+                "clusters": [{"name": "x", "cluster": {"server": server}}],
                 "users": [{"name": "x", "user": {"token": "t"}}],
                 "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
             }
         )
     )
+    return path
+
+
+def test_a_server_that_is_not_there(tmp_path):
     with pytest.raises(ClusterLost, match=r"https://127.0.0.1:9 did not answer GET /api/v1/pods"):
-        Api(path).list("pods")
+        Api(kubeconfig(tmp_path, "https://127.0.0.1:9")).list("pods")
 
 
 def test_a_server_that_asks_to_come_again_is_asked_again(tmp_path):
@@ -234,23 +239,7 @@ def test_a_server_that_asks_to_come_again_is_asked_again(tmp_path):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        path = tmp_path / "kubeconfig"
-        path.write_text(
-            json.dumps(
-                {
-                    "current-context": "x",
-                    "clusters": [
-                        {
-                            "name": "x",
-                            "cluster": {"server": f"http://127.0.0.1:{server.server_port}"},
-                        }
-                    ],
-                    "users": [{"name": "x", "user": {"token": "t"}}],
-                    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-                }
-            )
-        )
-        api = Api(path)
+        api = Api(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}"))
         assert api.list("configmaps")["items"] == [] and len(asked) == 3
         with pytest.raises(ApiError) as caught:
             api.list("pods")
