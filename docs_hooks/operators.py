@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from docs_hooks.text import cell
-from grader import mistakes
+from grader.conformance.measure import scenario_of, wrong_operators
 from grader.conformance.scenario import PARTS, scenarios
 
 #: What a part is about, in the words of somebody who has not read its code.
@@ -33,17 +33,12 @@ def tried() -> str:
 def wrong() -> str:
     """A table of the catalogue: what is wrong, who sees it, what it is called, where it shipped."""
     rows = ["| What is wrong with it | Caught by, and called | Shipped in |", "|---|---|---|"]
-    known = mistakes.load("conform")
     order = [one.id for part in PARTS for one in scenarios(part)]
-    for one in sorted(known, key=lambda m: (order.index(_scenario(m)), m.title)):
+    for one in sorted(wrong_operators(), key=lambda m: (order.index(scenario_of(m)), m.title)):
         rows.append(
-            f"| {cell(one.title)} | `{_scenario(one)}`<br>`{one.diagnosis}` | {_shipped(one.issue)} |"
+            f"| {cell(one.title)} | `{scenario_of(one)}`<br>`{one.diagnosis}` | {_shipped(one.issue)} |"
         )
     return "\n".join(rows)
-
-
-def _scenario(mistake: mistakes.Mistake) -> str:
-    return mistake.fails.partition("/")[2]
 
 
 def _shipped(issue: str) -> str:

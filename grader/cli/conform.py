@@ -55,16 +55,17 @@ def conform(
     from grader.conformance.gate import conform as run_gate
     from grader.conformance.gate import select
     from grader.conformance.processes import Subject
+    from grader.runner.program import Program
 
     try:
         chosen = select(part or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--part") from None
-    if command[0] != "python3":  # which is the course's interpreter
-        try:
-            executable(command[0])
-        except NotStarted as error:
-            raise typer.BadParameter(str(error), param_hint="COMMAND") from None
+    here = Path.cwd()
+    try:
+        executable(Program(tuple(command), here, here).argv("")[0])
+    except NotStarted as error:
+        raise typer.BadParameter(str(error), param_hint="COMMAND") from None
     end_as_by_ctrl_c()
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = out or _run_folder()
@@ -73,7 +74,7 @@ def conform(
         cluster = clusters.ensure(progress=tell)
         report = run_gate(
             cluster,
-            Subject(tuple(command), Path.cwd()),
+            Subject(tuple(command), here),
             folder,
             only=part or (),
             seed=seed,

@@ -161,8 +161,8 @@ def _in_process(one: Try, only: list[str], cluster: str, running: set) -> Outcom
     printed, said = process.communicate()
     running.discard(process)
     try:
-        outcome = next(o for o in json.loads(printed) if o["kind"] == one.kind)
-    except (ValueError, StopIteration):
+        (outcome,) = json.loads(printed)
+    except ValueError:
         told = said.strip().splitlines() or [f"it ended with {process.returncode}"]
         return Outcome(one.kind, one.name, one.number, False, 0.0, f"not tried: {told[-1]}", {})
     return Outcome(**{**outcome, "number": one.number})
@@ -198,7 +198,7 @@ def _named(wrong: str, report: Report) -> bool:
     from grader.conformance import measure
 
     (mistake,) = measure.wrong_operators([wrong])
-    scenario = mistake.fails.partition("/")[2]
+    scenario = measure.scenario_of(mistake)
     return any(
         r.id == scenario and r.verdict is Verdict.FAIL and _called(r) == mistake.diagnosis
         for r in report.results

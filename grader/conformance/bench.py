@@ -54,7 +54,6 @@ class Bench:
         ``patience`` scales every wait for a world to become right.
         """
         self.cluster = cluster
-        self.subject = subject
         self.run_dir = run_dir
         self.seed = seed
         self.patience = patience
@@ -302,11 +301,14 @@ class Bench:
         namespace = self._aside()
         made = self.create(namespace, f"aside-{next(self._asides)}", replicas=0)
         name, record = made["metadata"]["name"], contract.record_name(made)
-        self._processes.wait_exchange(
+        if not self.wait_exchange(
             program,
             lambda e: (e.namespace == namespace and e.name == name) or e.name == record,
             timeout,
-        )
+        ):
+            self.log(
+                f"{name} was not seen to within {timeout:g} s: rest is judged by silence alone."
+            )
 
     def _aside(self) -> str:
         """The namespace of such WebApps: none of a view's own, so that nothing counts there."""

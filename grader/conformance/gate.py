@@ -157,9 +157,9 @@ def run_all(
     in_turn(s for s in chosen if s.id == first)
     if any(r.message and r.message.diagnosis in _HOPELESS for r in found.values()):
         return list(found.values())
-    chosen, all_chosen = [s for s in chosen if s.id != first], chosen
-    sharing = [s for s in chosen if not s.alone and not s.resyncing]
-    resyncing = [s for s in chosen if s.resyncing]
+    rest = [s for s in chosen if s.id not in found]
+    sharing = [s for s in rest if not s.alone and not s.resyncing]
+    resyncing = [s for s in rest if s.resyncing]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             for part in PARTS:
@@ -169,8 +169,8 @@ def run_all(
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
-    in_turn(s for s in chosen if s.alone)
-    return [found[one.id] for one in all_chosen]
+    in_turn(s for s in rest if s.alone)
+    return [found[one.id] for one in chosen]
 
 
 def select(only: Iterable[str] = ()) -> list[Scenario]:

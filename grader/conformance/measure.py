@@ -140,7 +140,7 @@ def whole_gate(
 
 def measure(cluster: Cluster, mistake: Mistake, folder: Path, seed: int = 0) -> Row:
     """Run the one scenario that must see a mistake against the operator that has it."""
-    scenario = mistake.fails.partition("/")[2]
+    scenario = scenario_of(mistake)
     subject = operator(mistake.track, folder, mistake)
     report = conform(cluster, subject, folder / "run", only=(scenario,), seed=seed)
     (result,) = report.results
@@ -154,6 +154,11 @@ def measure(cluster: Cluster, mistake: Mistake, folder: Path, seed: int = 0) -> 
         told.seen if told else "",
         report.duration,
     )
+
+
+def scenario_of(mistake: Mistake) -> str:
+    """The id of the scenario that must see a wrong operator."""
+    return mistake.fails.partition("/")[2]
 
 
 def wrong_operators(names: Sequence[str] = ()) -> list[Mistake]:

@@ -27,7 +27,7 @@ WRONG = measure.wrong_operators()
 def test_each_wrong_operator_is_a_change_of_a_right_one(mistake, tmp_path):
     source = measure.laid_out(mistake.track, tmp_path)
     mistake.apply(source)
-    assert select([mistake.fails.partition("/")[2]]), mistake.fails
+    assert select([measure.scenario_of(mistake)]), mistake.fails
     for path in source.rglob("*.py"):
         compile(path.read_text(encoding="utf-8"), str(path), "exec")
 

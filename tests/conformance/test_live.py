@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -19,6 +17,7 @@ from grader.conformance import measure
 from grader.conformance.gate import conform
 from grader.course import ROOT
 from grader.verdict import Verdict
+from grader.witness import Timeline
 
 pytestmark = pytest.mark.live
 
@@ -98,15 +97,8 @@ def test_a_command_that_is_ended_ends_its_operators(cluster, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    record = tmp_path / "operator" / "wire.jsonl"
-    deadline = time.monotonic() + 60
-
-    def marked(what: str) -> bool:
-        return record.exists() and f'"what":"{what}"' in record.read_text(encoding="utf-8")
-
-    while not marked("process_started"):
-        assert time.monotonic() < deadline and command.poll() is None
-        select.select([], [], [], 0.05)
+    timeline = Timeline(tmp_path / "operator" / "wire.jsonl")
+    timeline.until(lambda t: t.marks("process_started"), 60, "the operator's start")
     command.terminate()
     assert command.wait(60) == exit_codes.INTERRUPTED
-    assert marked("process_exited")
+    assert timeline.marks("process_exited")

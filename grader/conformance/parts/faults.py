@@ -145,20 +145,20 @@ def backoff(bench: Bench) -> None:
     def attempts(namespace: str) -> list:
         return [e for e in bench.exchanges() if e.namespace == namespace and e.status == 500]
 
-    def most(namespace: str) -> int:
-        of_each = Counter((e.verb, e.target, e.name) for e in attempts(namespace))
-        return max(of_each.values(), default=0)
+    def most(seen: list) -> int:
+        return max(Counter((e.verb, e.target, e.name) for e in seen).values(), default=0)
 
     # 5 ms doubling makes ten in four seconds; a fixed 100 ms makes forty.
     bench.ended_within(
         running,
         window,
-        unless=lambda: any(most(namespace) > _TOO_OFTEN for _, namespace, *_ in tried),
+        unless=lambda: any(most(attempts(namespace)) > _TOO_OFTEN for _, namespace, *_ in tried),
     )
     for _, _, rule, _ in tried:
         rule.remove()
     for target, namespace, _, app in tried:
-        seen, often = attempts(namespace), most(namespace)
+        seen = attempts(namespace)
+        often = most(seen)
         bench.measured[f"attempts in {window:g} s: {target}"] = often
         if often > _TOO_OFTEN or _is_flat(seen):
             raise _no_backoff(seen, often, window)
