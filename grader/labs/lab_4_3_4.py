@@ -221,7 +221,7 @@ def check_requeue_line(answers, submission):
     section = answers.require_section(REQUEUE)
     why = "It is the line that the gate to the next phase asks for, in your own code."
     (cited, *_) = citations.required(section.text, f"answers.md, «{REQUEUE}»")
-    finding = citations.check(cited, handed_in=submission.path)
+    finding = citations.check(cited, handed_in=submission.root)
     expected = "The citation is of the line that puts a key back after a reconcile failed."
     if not cited.is_own:
         raise Fail(

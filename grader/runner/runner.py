@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +99,7 @@ class Runner:
         if not isinstance(program, Program):
             program = Program(tuple(program), Path(cwd or self.run_dir), folder)
         if args:
-            program = Program(
-                (*program.run, *args), program.folder, program.out, program.build, program.name
-            )
+            program = replace(program, run=(*program.run, *args))
         inside = learners and self.isolation == "bwrap"
         if program.build:
             with self._building(f"building with {shown(program.build)}"):
@@ -108,7 +107,12 @@ class Runner:
         wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
-        environment = {**limits.inherited(), "KUBECONFIG": str(wire.kubeconfig), **(env or {})}
+        environment = {
+            **limits.inherited(),
+            **program.environment(sandbox.LABS if inside else ""),
+            "KUBECONFIG": str(wire.kubeconfig),
+            **(env or {}),
+        }
         if self._marker:
             name, _, value = self._marker.partition("=")
             environment[name] = value

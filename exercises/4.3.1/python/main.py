@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import yaml
 from machinery import client_for
-from typed import WebAppLister, WebApps, informer_of
-from webapp_types import WebApp, WebAppSpec, crd, from_json
+from webapp_operator.typed import WebAppLister, WebApps, informer_of
+from webapp_operator.webapp_types import WebApp, WebAppSpec, crd, from_json
 
 
 def tell(**line) -> None:
