@@ -108,7 +108,7 @@ def right_subject(one: Right, folder: Path) -> Subject:
     if one.outside is not None:
         return Subject(("python3", "relist_loop.py", *one.flags), one.outside, dict(one.env))
     subject = operator(one.track, folder, variant=one.variant)
-    return Subject((*subject.argv, *one.flags), subject.cwd, dict(one.env))
+    return Subject((*subject.argv, *one.flags), subject.cwd, {**subject.env, **dict(one.env)})
 
 
 def try_right(

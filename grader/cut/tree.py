@@ -52,16 +52,26 @@ class Difference:
 
 
 def labs(solutions: Path = SOLUTIONS) -> list[str]:
-    """The ids of the labs that have an answer."""
+    """The ids of the labs that have an answer, in a folder of their own or in the artifacts."""
     if not solutions.is_dir():
         return []
     return sorted(
-        entry.name
-        for entry in solutions.iterdir()
-        if entry.is_dir()
-        and entry.name != ARTIFACTS
-        and any((entry / part).is_dir() for part in (COMMON, *TRACKS))
+        {
+            entry.name
+            for entry in solutions.iterdir()
+            if entry.is_dir()
+            and entry.name != ARTIFACTS
+            and any((entry / part).is_dir() for part in (COMMON, *TRACKS))
+        }
+        | set(_in_artifacts(solutions))
     )
+
+
+def _in_artifacts(solutions: Path) -> dict[str, tuple[str, ...]]:
+    """The labs whose program is an artifact's, with their tracks."""
+    if not (solutions / ARTIFACTS).is_dir():
+        return {}
+    return {lab.id: lab.tracks for lab in course.load().labs if lab.built and lab.program}
 
 
 def place(lab_folder: Path, name: str | PurePath) -> Path:
@@ -72,7 +82,10 @@ def place(lab_folder: Path, name: str | PurePath) -> Path:
 
 def tracks(lab: str, solutions: Path = SOLUTIONS) -> list[str]:
     """The tracks that a lab has an answer for; ``[""]`` for a lab without a program."""
-    return [track for track in TRACKS if (solutions / lab / track).is_dir()] or [""]
+    declared = _in_artifacts(solutions).get(lab, ())
+    return [
+        track for track in TRACKS if track in declared or (solutions / lab / track).is_dir()
+    ] or [""]
 
 
 def variants(lab: str, solutions: Path = SOLUTIONS) -> dict[str, str]:
@@ -184,9 +197,7 @@ def artifacts(
     return found
 
 
-def _part(
-    solutions: Path, lab: str, part: str, side: Side
-) -> dict[PurePath, tuple[bytes, Path]]:
+def _part(solutions: Path, lab: str, part: str, side: Side) -> dict[PurePath, tuple[bytes, Path]]:
     found: dict[PurePath, tuple[bytes, Path]] = {}
     folder = solutions / lab / part
     withheld = _withheld(solutions / lab) if side == "stub" else []

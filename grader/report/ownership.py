@@ -13,18 +13,23 @@ PartRun = Mapping[str, Any]
 
 def ran_on(report: LabReport) -> list[str]:
     """A sentence on the learner's own parts and one on those lent; none for a lab without parts."""
-    used = [part for part in report.parts if not part["asked_for"]]
+    return sentences(report.parts)
+
+
+def sentences(parts: Iterable[PartRun]) -> list[str]:
+    """The same of parts alone, as a report has them."""
+    used = [part for part in parts if not part["asked_for"]]
     own = [part for part in used if part["own"]]
     lent = [part for part in used if not part["own"]]
-    sentences = []
+    found = []
     if own:
-        sentences.append(f"Runs on your own {listed(_own(part) for part in own)}.")
+        found.append(f"Runs on your own {listed(_own(part) for part in own)}.")
     reasons: dict[str, list[str]] = {}
     for part in lent:
         reasons.setdefault(part["why"], []).append(part["title"])
     for why, titles in reasons.items():
-        sentences.append(f"Runs on the course's {listed(titles)}: {why}.")
-    return sentences
+        found.append(f"Runs on the course's {listed(titles)}: {why}.")
+    return found
 
 
 def suspects(report: LabReport) -> list[str]:
@@ -38,20 +43,16 @@ def suspects(report: LabReport) -> list[str]:
         if result.message
         for text in (result.message.seen, *result.message.evidence)
     )
-    sentences = []
+    found = []
     for part in own:
         files = _files(part["part"], report.track or "python")
         named = [file for file in files if file in said]
         if named:
-            sentences.append(
-                f"What was seen names {named[0]}, your {part['title']} of {part['lab']}."
-            )
+            found.append(f"What was seen names {named[0]}, your {part['title']} of {part['lab']}.")
         elif part["changed"]:
-            sentences.append(f"Your {part['title']} has changed since {part['lab']} passed.")
-    sentences.append(
-        f"To see this lab on the course's parts: phase4 check {report.lab} --parts course"
-    )
-    return sentences
+            found.append(f"Your {part['title']} has changed since {part['lab']} passed.")
+    found.append(f"To see this lab on the course's parts: phase4 check {report.lab} --parts course")
+    return found
 
 
 def _own(part: PartRun) -> str:

@@ -35,7 +35,11 @@ def offline(
     if program.build:
         with building(f"building with {shown(program.build)}"):
             program.built(folder / "build.log", isolation=isolation)
-    environment = {**limits.inherited(), **(env or {})}
+    environment = {
+        **limits.inherited(),
+        **program.environment(sandbox.LABS if inside else ""),
+        **(env or {}),
+    }
     if marker:
         key, _, value = marker.partition("=")
         environment[key] = value

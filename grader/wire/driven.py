@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,30 @@ class Driven:
     """One program behind a wire; use as a context manager.
 
     ``argv`` may hold ``{kubeconfig}``; ``python3`` is the course's interpreter.
-    ``about`` goes into ``run.json``. Ended, with all that it started, when the
+    ``env`` is added to its environment; with ``terminal`` it reads from ours, where there
+    is one, as a debugger does; ``about`` goes into ``run.json``. Ended, with all that it started, when the
     block is left; a command that is killed leaves a record by which ``phase4
     down`` or the next run ends it.
     """
 
-    def __init__(self, wire: Wire, argv: Sequence[str], run_dir: Path, **about: Any) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        argv: Sequence[str],
+        run_dir: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        terminal: bool = False,
+        **about: Any,
+    ) -> None:
         self.wire = wire
         self.argv = list(argv)
         self.run_dir = run_dir
         self.exit_code: int | None = None
         #: Called with the exit code each time the program has ended, on a thread of ours.
         self.on_exit: Callable[[int | None], None] = lambda code: None
+        self._env = dict(env or {})
+        self._terminal = terminal and sys.stdin is not None and sys.stdin.isatty()
         self._about = {"cwd": os.getcwd(), **about}
         self._process: Recorded | None = None
         #: Ids of processes that a rule had killed.
@@ -96,7 +108,8 @@ class Driven:
                 words,
                 name=self.wire.client,
                 kind="learner",
-                env=environment(self.wire),
+                env={**environment(self.wire), **self._env},
+                terminal=self._terminal,
                 stdout=None,
                 stderr=None,
                 owner=self._owner,

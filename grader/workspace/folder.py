@@ -105,7 +105,8 @@ class Workspace:
         Those of every track that a lab with parts has here.
         """
         laid = []
-        for track in self._tracks_in_use():
+        # What has no track of its own runs what Python has.
+        for track in self.tracks_in_use():
             for name, source in stubs.artifacts(track).items():
                 target = self.root / name
                 if os.path.lexists(target):
@@ -116,7 +117,8 @@ class Workspace:
                 laid.append(name)
         return laid
 
-    def _tracks_in_use(self) -> list[str]:
+    def tracks_in_use(self) -> list[str]:
+        """The tracks that some lab has here."""
         used = {self.track_of(lab) for lab in course.load().labs if lab.tracks}
         return [track for track in TRACKS if track in used]
 
@@ -290,8 +292,8 @@ def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
     if version != loaded.version:
         raise WorkspaceError(
             f"{root} was made for version {version} of the course; this is version "
-            f"{loaded.version}. `phase4 init {root}` takes it over: it adds what is new and "
-            "changes none of your files."
+            f"{loaded.version}. `phase4 init {root}` takes it over: your work moves to where it "
+            "belongs now, all of it is kept in a backup, and what is new is added."
         )
 
 
@@ -302,17 +304,22 @@ def exists() -> bool:
     return any((folder / MARKER).exists() for folder in folders)
 
 
-def init_folder(folder: Path | None, track: str | None) -> tuple[Workspace, list[Lab]]:
+def init_folder(
+    folder: Path | None, track: str | None, say: Callable[[str], None] = lambda line: None
+) -> tuple[Workspace, list[Lab]]:
     """:func:`init` at ``folder``, at the one named by the user, or at ``workspace/``."""
     named = os.environ.get("PHASE4_WORKSPACE")
-    return init(folder or (Path(named) if named else DEFAULT), track)
+    return init(folder or (Path(named) if named else DEFAULT), track, say)
 
 
-def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
+def init(
+    root: Path, track: str | None, say: Callable[[str], None] = lambda line: None
+) -> tuple[Workspace, list[Lab]]:
     """Make a workspace, or take up one; returns it and the labs whose stubs were laid.
 
-    In a workspace that is there, of whatever version, only labs without a folder
-    get one. ``track`` None keeps the one it has (python in a new one).
+    In a workspace that is there only labs without a folder get one. What was done in one
+    of an older version moves to where it belongs now, and ``say`` is told. ``track`` None
+    keeps the one it has (python in a new one).
     """
     if track is not None and track not in TRACKS:
         raise BadRequest(f"there is no track {track!r}: choose python or go.")
@@ -325,12 +332,31 @@ def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
     if track is not None:
         workspace.track = track
     workspace.root.mkdir(parents=True, exist_ok=True)
+    old = _version(root) == "1"
+    if old:
+        from grader.workspace import takeover
+
+        takeover.take_over(workspace, say)
     workspace.save()
     shutil.rmtree(workspace.state / "staging", ignore_errors=True)
     _ignore_state(workspace)
     laid = [lab for lab in course.load().labs if workspace.lay(lab)]
     workspace.lay_artifacts()
+    if old:
+        takeover.keep_passes(workspace)
+    if "python" in workspace.tracks_in_use():
+        from grader.workspace import environment
+
+        environment.ensure(root)
     return workspace, laid
+
+
+def _version(root: Path) -> str:
+    """The version of the course that a workspace was made for; empty in a new one."""
+    try:
+        return str(tomllib.loads((root / MARKER).read_text(encoding="utf-8")).get("version", ""))
+    except (OSError, ValueError):
+        return ""
 
 
 def _taken_up(root: Path) -> Workspace:

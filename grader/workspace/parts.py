@@ -60,6 +60,7 @@ class Use:
     why: str = ""
     changed: bool = False
     asked_for: bool = False
+    passed: bool = False
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -82,7 +83,7 @@ def uses(here: Workspace, lab: Lab, lending: Lending = "auto") -> list[Use]:
     """The parts of a lab, in the course's order, and whose each is."""
     track = track_of(here, lab)
     return [
-        _use(here, part, track, lending, asked_for=part.id in lab.writes)
+        use(here, part, track, lending, asked_for=part.id in lab.writes)
         for part in course.load().parts_of(lab, track)
     ]
 
@@ -94,23 +95,24 @@ def standing(here: Workspace) -> list[tuple[str, Use]]:
         lab = course.load().lab(part.lab)
         track = track_of(here, lab)
         if part.files.get(track):
-            found.append((track, _use(here, part, track, "auto", asked_for=False)))
+            found.append((track, use(here, part, track, "auto", asked_for=False)))
     return found
 
 
-def _use(here: Workspace, part: Part, track: str, lending: Lending, *, asked_for: bool) -> Use:
+def use(here: Workspace, part: Part, track: str, lending: Lending, *, asked_for: bool) -> Use:
+    """Whose a part is for a run of a lab that asks for it, or does not."""
     there = any(True for _ in _files_of(here.root, part, track))
     passed = _passed(here, part, track)
     changed = bool(passed) and passed != digest_of(here.root, part, track)
     if asked_for or lending == "own":
-        return Use(part, True, "", changed, asked_for)
+        return Use(part, True, "", changed, asked_for, bool(passed))
     if lending == "course":
         return Use(part, False, "as asked for", False, asked_for)
     if not passed:
         return Use(part, False, f"{part.lab} is not passed", False, asked_for)
     if not there:
         return Use(part, False, "its files are not there", False, asked_for)
-    return Use(part, True, "", changed, asked_for)
+    return Use(part, True, "", changed, asked_for, True)
 
 
 def _passed(here: Workspace, part: Part, track: str) -> str:
@@ -162,15 +164,16 @@ def _taken(here: Workspace, lab: Lab) -> Iterator[Path]:
     others = [part for part in course.load().parts if part not in used]
     if not used and not lab.program:
         return
-    for name in _artifacts_of(lab, track):
+    for name in artifacts_of(here, lab):
         for path in _walk(here.root / name):
             relative = path.relative_to(here.root).as_posix()
             if not any(part.has(relative, track) for part in others):
                 yield path
 
 
-def _artifacts_of(lab: Lab, track: str) -> list[str]:
+def artifacts_of(here: Workspace, lab: Lab) -> list[str]:
     """The artifacts' folders that a lab takes along: those with a part of it, and its program's."""
+    track = track_of(here, lab)
     patterns = [
         pattern
         for part in course.load().parts_of(lab, track)
@@ -237,7 +240,7 @@ def assemble(here: Workspace, lab: Lab, into: Path, lending: Lending = "auto") -
         return found
     # A lab whose work is in the artifacts alone has no folder of its own.
     (into / lab.id).mkdir(exist_ok=True)
-    _lay_artifacts(here.root, into, track, found, _artifacts_of(lab, track))
+    _lay_artifacts(here.root, into, track, found, artifacts_of(here, lab))
     _module(here.root, into)
     return found
 
