@@ -105,12 +105,18 @@ def show(lab: LabName, as_json: AsJson = False) -> None:
         lab_card(
             chosen,
             checks,
-            folder=short(here.folder(chosen)) if here else "",
+            folder=_where(here, chosen) if here else "",
             track=here.track_of(chosen) if here else "",
             page=f"{site}/{chosen.page}" if site else f"docs/{chosen.module}/{chosen.id}.md",
             hints=len(course.hints(chosen)),
         )
     )
+
+
+def _where(here: Workspace, lab: course.Lab) -> str:
+    """The lab's folder, and the files of the parts that it asks for."""
+    folder = [short(here.folder(lab))] if here.folder(lab).is_dir() or not lab.writes else []
+    return ", ".join([*folder, *(short(here.root / name) for name in here.parts_files(lab)[:4])])
 
 
 def hint(

@@ -228,7 +228,7 @@ def check_requeue_line(answers, submission):
             expected,
             f"It cites {cited.module}, which you did not write.",
             why=why,
-            next="`./phase4 cite 4.3.4/PATH:LINE` prints a line of yours ready to paste.",
+            next="`./phase4 cite workspace/operator_handwired/PATH:LINE` prints it ready to paste.",
             diagnosis="not-your-own-line",
         )
     finding.require_exact(expected, why=why)

@@ -121,7 +121,11 @@ def test_an_artifact_is_laid_at_the_root_and_a_lab_stubs_its_own_part_alone(tree
     assert not (answer.parent / "operator_handwired").exists()
     for mine, text in ((True, "queue = None\n"), (False, 'queue = "written"\n')):
         begun = cut.starter(
-            "4.1.4", "python", tmp_path / str(mine), writes=lambda path: mine, solutions=solutions
+            "4.1.4",
+            "python",
+            tmp_path / str(mine),
+            writes=lambda path, mine=mine: mine,
+            solutions=solutions,
         )
         assert (begun.parent / "machinery/queue.py").read_text() == text
         assert (begun.parent / "machinery/made.yaml").exists() is not mine
