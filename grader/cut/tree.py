@@ -71,8 +71,17 @@ def place(lab_folder: Path, name: str | PurePath) -> Path:
 
 
 def tracks(lab: str, solutions: Path = SOLUTIONS) -> list[str]:
-    """The tracks that a lab has an answer for; ``[""]`` for a lab without a program."""
-    return [track for track in TRACKS if (solutions / lab / track).is_dir()] or [""]
+    """The tracks that a lab has an answer for; ``[""]`` for a lab without a program.
+
+    The answer is in the lab's own folder, or in a part of the artifacts.
+    """
+    parts = [part for part in course.load().parts if part.lab == lab]
+    found = [
+        track
+        for track in TRACKS
+        if (solutions / lab / track).is_dir() or any(part.files.get(track) for part in parts)
+    ]
+    return found or [""]
 
 
 def variants(lab: str, solutions: Path = SOLUTIONS) -> dict[str, str]:
@@ -126,8 +135,7 @@ def handed_in(
     """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    for name, (data, source) in artifacts(track, "solution", solutions).items():
-        _put(into / name, data, source)
+    lay_artifacts(track, into, solutions=solutions)
     for part in _parts_of(track):
         for name, (data, source) in _part(solutions, lab, part, "solution").items():
             _put(target / name, data, source)
@@ -155,16 +163,30 @@ def starter(
     """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    answers = artifacts(track, "solution", solutions)
-    stubs = artifacts(track, "stub", solutions)
-    for name in answers:
-        chosen = stubs if writes(name.as_posix()) else answers
-        if name in chosen:
-            _put(into / name, *chosen[name])
+    lay_artifacts(track, into, stubs=writes, solutions=solutions)
     for part in _parts_of(track):
         for name, (data, source) in _part(solutions, lab, part, "stub").items():
             _put(target / name, data, source)
     return target
+
+
+def lay_artifacts(
+    track: str,
+    into: Path,
+    *,
+    stubs: Callable[[str], bool] = lambda path: False,
+    solutions: Path = SOLUTIONS,
+) -> None:
+    """Lay the course's artifacts into a folder as they are at a workspace's root.
+
+    ``stubs`` says of which files, by their paths from there, the stub is laid.
+    """
+    answers = artifacts(track, "solution", solutions)
+    begun = artifacts(track, "stub", solutions)
+    for name in answers:
+        chosen = begun if stubs(name.as_posix()) else answers
+        if name in chosen:
+            _put(into / name, *chosen[name])
 
 
 def _parts_of(track: str) -> list[str]:
@@ -184,9 +206,7 @@ def artifacts(
     return found
 
 
-def _part(
-    solutions: Path, lab: str, part: str, side: Side
-) -> dict[PurePath, tuple[bytes, Path]]:
+def _part(solutions: Path, lab: str, part: str, side: Side) -> dict[PurePath, tuple[bytes, Path]]:
     found: dict[PurePath, tuple[bytes, Path]] = {}
     folder = solutions / lab / part
     withheld = _withheld(solutions / lab) if side == "stub" else []

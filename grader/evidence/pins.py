@@ -25,7 +25,6 @@ CITING = (
     "solutions",
     "exercises",
     "grader",
-    "foo_controller",
     "operator_handwired",
     "operator_framework",
     "capstone",

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,23 @@ class Driven:
     """One program behind a wire; use as a context manager.
 
     ``argv`` may hold ``{kubeconfig}``; ``python3`` is the course's interpreter.
-    ``about`` goes into ``run.json``. Ended, with all that it started, when the
-    block is left; a command that is killed leaves a record by which ``phase4
-    down`` or the next run ends it.
+    ``env`` is added to the environment that the program inherits. ``about`` goes into
+    ``run.json``. Ended, with all that it started, when the block is left; a command
+    that is killed leaves a record by which ``phase4 down`` or the next run ends it.
     """
 
-    def __init__(self, wire: Wire, argv: Sequence[str], run_dir: Path, **about: Any) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        argv: Sequence[str],
+        run_dir: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        **about: Any,
+    ) -> None:
         self.wire = wire
         self.argv = list(argv)
+        self.env = dict(env or {})
         self.run_dir = run_dir
         self.exit_code: int | None = None
         #: Called with the exit code each time the program has ended, on a thread of ours.
@@ -96,7 +105,7 @@ class Driven:
                 words,
                 name=self.wire.client,
                 kind="learner",
-                env=environment(self.wire),
+                env={**environment(self.wire), **self.env},
                 stdout=None,
                 stderr=None,
                 owner=self._owner,

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 
 import yaml
-from machinery import client_for
+from machinery.client import client_for
 from webapp_operator.typed import WebAppLister, WebApps, informer_of
 from webapp_operator.webapp_types import WebApp, WebAppSpec, crd, from_json
 

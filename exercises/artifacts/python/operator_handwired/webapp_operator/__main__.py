@@ -14,8 +14,8 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from machinery import Client, Unreachable, client_for
-from machinery.api import ApiError
+from machinery.api import ApiError, Unreachable
+from machinery.client import Client, client_for
 
 from .controller import Controller
 from .election import Durations, Election

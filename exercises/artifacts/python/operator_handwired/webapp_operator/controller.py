@@ -20,21 +20,17 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from machinery import (
+from machinery.api import ApiError, ListerWatcher, Resource, Unreachable
+from machinery.client import Client, ResourceClient
+from machinery.delaying import RateLimitingQueue
+from machinery.informer import SharedInformer
+from machinery.objects import DeletedFinalStateUnknown, Object, key_of, last_known_state
+from machinery.rate_limiters import (
     BucketRateLimiter,
-    Client,
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
-    RateLimitingQueue,
-    ResourceClient,
-    SharedInformer,
-    ShutDown,
-    Unreachable,
-    key_of,
-    last_known_state,
 )
-from machinery.api import ApiError, ListerWatcher, Resource
-from machinery.objects import DeletedFinalStateUnknown, Object
+from machinery.workqueue import ShutDown
 
 from .pods import BY_CONTROLLER, NotYet, index_by_controller, webapp_of
 from .reconcile import Reconciler

@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from machinery import ResourceClient
 from machinery.api import ListOptions, Page, WatchEvent, WatchStream
+from machinery.client import ResourceClient
 
 
 class Resuming:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from machinery import Client, ResourceClient, SharedInformer
 from machinery.api import Resource
+from machinery.client import Client, ResourceClient
+from machinery.informer import SharedInformer
 from machinery.store import Store
 
 from .webapp_types import GROUP, VERSION, WebApp, from_json
