@@ -99,10 +99,7 @@ def record(
     folder = here.folder(chosen)
     # After LAB the parser hands the dashes on as they are.
     command = command[1:] if command and command[0] == "--" else command
-    if not command:
-        root = Path(__file__).resolve().parents[2]
-        command = ["python3", str(root / "foo_controller" / "controller.py")]
-    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command, folder))
+    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command or [], folder))
 
 
 def timeline(

@@ -30,9 +30,9 @@ class Driven:
 
     ``argv`` may hold ``{kubeconfig}``; ``python3`` is the course's interpreter.
     ``env`` is added to its environment; with ``terminal`` it reads from ours, where there
-    is one, as a debugger does; ``about`` goes into ``run.json``. Ended, with all that it started, when the
-    block is left; a command that is killed leaves a record by which ``phase4
-    down`` or the next run ends it.
+    is one, as a debugger does; ``about`` goes into ``run.json``. Ended, with all that it
+    started, when the block is left; a command that is killed leaves a record by which
+    ``phase4 down`` or the next run ends it.
     """
 
     def __init__(

@@ -7,6 +7,8 @@ import threading
 import pytest
 from machinery.informer import SharedInformer
 from machinery.listener import Handler
+from machinery.real_fifo import RealFIFO
+from machinery.store import Store
 
 from .clients import Ours
 from .http_server import ApiServer, Faults
@@ -130,6 +132,30 @@ def test_no_thread_is_left():
         ours.close()
         names = {t.name for t in set(threading.enumerate()) - before if "Thread-" not in t.name}
         assert not names & {"reflector", "informer", "handler", "resync"}
+
+
+def test_a_queue_and_a_store_of_the_callers_take_the_place_of_its_own():
+    passed = []
+
+    class Queue(RealFIFO):
+        def replace(self, objs, resource_version=""):
+            passed.append(("queue", len(objs)))
+            super().replace(objs, resource_version)
+
+    class Cache(Store):
+        def replace(self, objs, resource_version=""):
+            super().replace(objs, resource_version)
+            passed.append(("store", len(self)))
+
+    cache = Cache()
+    with ApiServer() as server:
+        server.put("a")
+        ours = Ours(server.url, queue=Queue(), store=cache)
+        ours.wait(("synced",))
+        assert ours.informer.store is cache and cache.get("default/a")
+        assert passed == [("queue", 1), ("store", 1)]
+        assert ours.informer.lister.list("default") == cache.list()
+        ours.close()
 
 
 def test_twice_started_and_used_after_stop():

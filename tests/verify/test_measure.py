@@ -228,6 +228,28 @@ def test_files_put_in_and_removed(repository, tmp_path):
         mistake.apply(tmp_path)
 
 
+def test_a_mistake_may_change_another_right_answer(repository, tmp_path):
+    repository.write("solutions/9.9.9/variants/other/notes.md", "right")
+    repository.write(
+        "grader/mistakes/9.9.9/other.toml",
+        """
+        title = "t"
+        variant = "other"
+        fails = "9.9.9/colour"
+        diagnosis = "d"
+        [[change]]
+        file = "notes.md"
+        find = "right"
+        replace = "wrong"
+        """,
+    )
+    subject = verify.find("9.9.9", repository.root)
+    (case,) = [case for case in subject.cases() if case.name == "other" and case.kind == "mistake"]
+    folder = subject.lay_out(case, tmp_path)
+    assert (folder / "notes.md").read_text() == "wrong"
+    assert (folder / "answers.md").exists()
+
+
 def test_the_commands_exit_code_and_json(repository, monkeypatch, capsys):
     import json
 
