@@ -67,6 +67,8 @@ class Connections(web.Server):
             keepalive_timeout=3600,
             max_line_size=1 << 16,
             max_field_size=1 << 16,
+            # A body is forwarded as it came, with the headers that say how.
+            auto_decompress=False,
         )
         self._proxy = proxy
 
@@ -176,7 +178,7 @@ class Proxy:
         query = parse_query(raw_query)
         info = parse(request.method, path, query)
         draft.read(info, path, query)
-        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
+        if negotiation.wants_continue(request.headers) and request.transport:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             draft.body = await request.read()
@@ -184,7 +186,7 @@ class Proxy:
             return await self._made_up(
                 request, draft, 413, "", "The request is larger than 32 MiB."
             )
-        if negotiation.wants_upgrade(request.headers):
+        if negotiation.wants_stream(request.headers):
             return await self._made_up(
                 request, draft, 501, "NotImplemented", refusals.UPGRADE_REFUSED
             )

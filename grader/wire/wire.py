@@ -198,6 +198,8 @@ class Wire:
         self.kubeconfig = self.folder / "kubeconfig"
         self.rules = Rules(self)
         self.url = ""
+        #: The port on 127.0.0.1; 0 until it is open.
+        self.port = 0
         #: What :meth:`grader.witness.Timeline.of` makes of this wire.
         self.timeline: Any = None
         self._cluster_kubeconfig = Path(getattr(cluster, "kubeconfig", cluster))
@@ -373,7 +375,8 @@ class Wire:
         try:
             tcp = await loop.create_server(server, "127.0.0.1", 0)
             listeners.append(tcp)
-            self.url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}"
+            self.port = tcp.sockets[0].getsockname()[1]
+            self.url = f"http://127.0.0.1:{self.port}"
             for path in (self.unix_socket, self.control_socket):
                 # Left by a wire that was killed; one in use has another folder.
                 path.unlink(missing_ok=True)

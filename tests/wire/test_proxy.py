@@ -22,11 +22,6 @@ from tests.wire.conftest import PATIENCE, configmap
 pytestmark = pytest.mark.live
 
 
-@pytest.fixture
-def http():
-    return urllib3.PoolManager(retries=False, timeout=60)
-
-
 def test_a_request_is_on_record_before_the_process_has_its_answer(wire, http):
     path = wire.record
     for n in range(20):
