@@ -18,14 +18,20 @@ class Draft:
     """Collects what is known of a request until :meth:`write`, which happens once."""
 
     def __init__(
-        self, request: web.BaseRequest, t: float, audit_id: str, user: str, recorder: Recorder
+        self,
+        request: web.BaseRequest,
+        target: str,
+        t: float,
+        audit_id: str,
+        user: str,
+        recorder: Recorder,
     ) -> None:
         self._request = request
         self._recorder = recorder
         self._t = t
         self._user = user
         self._info = RequestInfo("other")
-        self._path = request.raw_path
+        self._path = target
         self._query: dict[str, str] = {}
         self._seq: int | None = None
         self.audit_id = audit_id

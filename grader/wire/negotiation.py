@@ -90,13 +90,20 @@ def forwarded(headers: Mapping[str, str], *, json_only: bool) -> CIMultiDict[str
     return result
 
 
-def returned(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """The answer's headers as the process is to see them."""
+def returned(headers: Mapping[str, str], prefix: str = "") -> CIMultiDict[str]:
+    """The answer's headers as the process is to see them.
+
+    ``prefix`` is the path under which it reaches the API server: where it is sent
+    to another path of the same server, that is under it as well.
+    """
     result: CIMultiDict[str] = CIMultiDict()
     left_out = _NOT_RETURNED.union(_tokens(headers, "Connection"))
     for key, value in headers.items():
-        if key.lower() not in left_out:
-            result.add(key, value)
+        if key.lower() in left_out:
+            continue
+        if key.lower() == "location" and value.startswith("/") and not value.startswith("//"):
+            value = prefix + value
+        result.add(key, value)
     return result
 
 

@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_body_is_asked_for_where_the_process_waits_to_be_asked(alone, upstream
     wire = alone()
     with socket.create_connection(("127.0.0.1", wire.port), timeout=PATIENCE) as connection:
         connection.sendall(
-            f"POST /api/v1/pods HTTP/1.1\r\nHost: 127.0.0.1:{wire.port}\r\n"
+            f"POST {urlsplit(wire.url).path}/api/v1/pods HTTP/1.1\r\nHost: 127.0.0.1:{wire.port}\r\n"
             f"Content-Length: 2\r\nExpect: {expect}\r\n\r\n".encode()
         )
         assert _status(connection) == 100
