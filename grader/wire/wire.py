@@ -63,7 +63,13 @@ class Identity:
 
     @classmethod
     def of(cls, client: str) -> Identity:
-        """What a process gets where nothing else is said: ``phase4:<client>``, allowed everything."""
+        """What a process gets where nothing else is said: ``phase4:<client>``, allowed everything.
+
+        A person's own programs make what they like (``phase4 run -- kubectl apply``),
+        and a lab's work in namespaces whose names are made up for each run: no role
+        that every cluster has allows that but the one of ``system:masters``. A lab
+        on what a role must allow names a ServiceAccount in its place.
+        """
         return cls(USER_PREFIX + client, ("system:masters",))
 
     @classmethod
