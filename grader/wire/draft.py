@@ -7,7 +7,7 @@ import time
 
 from aiohttp import web
 
-from grader.wire import protobuf
+from grader.wire import protobuf, redaction
 from grader.wire.engine import Armed
 from grader.wire.recorder import Raw, Recorder, embed, embed_answer
 from grader.wire.records import WRITE_VERBS
@@ -105,6 +105,8 @@ class Draft:
         else:
             raw["response_body"] = told or b"null"
             raw["withheld_body"] = answer
+        if redaction.is_secret(info.resource, info.subresource):
+            raw = {key: redaction.body(value) for key, value in raw.items()}
         fields = {
             "kind": "exchange",
             "verb": info.verb,
