@@ -303,23 +303,17 @@ class Proxy:
             return
         self._killing.clear()
         try:
-            self._bury()
             await asyncio.get_running_loop().run_in_executor(None, self.kill)
             # Connections the process opened while it was dying are dead as well;
             # two turns of the loop take in those that wait to be accepted.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            self._bury()
         finally:
+            self._dead = set(self.web_server.connections) if self.web_server else set()
             self._killing.set()
         self._recorder.mark(
             "process_killed", rule=armed.id, when=when, audit_id=draft.audit_id, **draft.summary()
         )
-
-    def _bury(self) -> None:
-        if self.web_server is not None:
-            alive = set(self.web_server.connections)
-            self._dead = (self._dead & alive) | alive
 
     def _act_at_once(self, armed: Armed) -> None:
         """A cut or an error for watches acts on those that are open when it is added."""
@@ -407,7 +401,7 @@ class Proxy:
             follows = info.subresource == "log" and "follow" in draft.query
             pieces = [] if follows else await _first_pieces(upstream)
             if follows or not upstream.content.at_eof():
-                return await self._stream(request, draft, upstream, headers, pieces)
+                return await self._stream(request, draft, upstream, headers, pieces, follows)
             draft.answer = pieces
         elif body := await upstream.read():
             draft.answer = [body]
@@ -436,16 +430,23 @@ class Proxy:
         upstream: aiohttp.ClientResponse,
         headers: CIMultiDict[str],
         pieces: list[bytes],
+        follows: bool,
     ) -> web.StreamResponse:
-        """Hand a long answer on as it comes, and write it down before its last piece."""
+        """Hand a long answer on as it comes, and write it down before its last piece.
+
+        What is followed has no last piece until it ends: it is written down then.
+        """
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
         held = b"".join(pieces)
         async for chunk in upstream.content.iter_any():
+            pieces.append(chunk)
+            if follows:
+                await response.write(chunk)
+                continue
             if held:
                 await response.write(held)
             held = chunk
-            pieces.append(chunk)
         draft.answer = pieces
         draft.write(status=upstream.status)
         if held:

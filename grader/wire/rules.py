@@ -243,12 +243,10 @@ class Rule:
 def _validate(rule: Rule) -> None:
     if rule.action not in _ACTIONS:
         near = difflib.get_close_matches(rule.action, [*_ACTIONS, *THAWS], 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise RuleError(
             f"«{rule.action}» is not something a rule can do{hint} "
-            f"Rules begin with one of: {', '.join(_ACTIONS)}, thaw.".replace(
-                "do Rules", "do. Rules"
-            )
+            f"Rules begin with one of: {', '.join(_ACTIONS)}, thaw."
         )
     if rule.action in ("answer", "error") and not 400 <= rule.code <= 599:
         raise RuleError(

@@ -95,6 +95,7 @@ def alone(upstream: Upstream, tmp_path: Path) -> Iterator[Callable[..., Wire]]:
 
 @pytest.fixture
 def http() -> urllib3.PoolManager:
+    """A client that tries nothing twice."""
     return urllib3.PoolManager(retries=False, timeout=PATIENCE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,7 +37,9 @@ class Upstream:
     async def _open(self) -> None:
         application = web.Application(client_max_size=1 << 30)
         application.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1, auto_decompress=False)
+        self._runner = web.AppRunner(
+            application, shutdown_timeout=0.1, auto_decompress=False, handler_cancellation=True
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -63,3 +66,46 @@ class Upstream:
 async def echo(request: web.Request) -> web.StreamResponse:
     """Say what was asked for."""
     return web.json_response({"kind": "Echo", "path": request.raw_path})
+
+
+class Stream:
+    """An answer that a test writes piece by piece: ``upstream.answer = stream.answer``."""
+
+    def __init__(self, upstream: Upstream, kind: str = "application/json") -> None:
+        self._upstream = upstream
+        self._kind = kind
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        #: Set once the wire has closed its end.
+        self.gone = threading.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": self._kind})
+        await response.prepare(request)
+        try:
+            while (piece := await self._pieces.get()) is not None:
+                if piece == b"":
+                    request.transport.abort()
+                    return response
+                await response.write(piece)
+            await response.write_eof()
+        finally:
+            self.gone.set()
+        return response
+
+    def write(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self._upstream.loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+
+    def event(self, type: str, name: str, **metadata: str) -> None:
+        """An event of a watch, of a ConfigMap in the namespace a."""
+        about = {"name": name, "namespace": "a", **metadata}
+        data = {"type": type, "object": {"kind": "ConfigMap", "metadata": about}}
+        self.write(json.dumps(data, separators=(",", ":")).encode() + b"\n")
+
+    def end(self) -> None:
+        """End it as a server does whose time is up."""
+        self._upstream.loop.call_soon_threadsafe(self._pieces.put_nowait, None)
+
+    def break_off(self) -> None:
+        """Cut the connection."""
+        self.write(b"")
