@@ -48,7 +48,7 @@ Selectors: ``VERBS`` is a comma list of ``get list watch create update patch
 delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
 watch that asks for the initial events, since client-go lists that way.
 ``RESOURCES`` is a comma list of plurals, each ``pods``, ``pods/status``,
-``pods/*`` (with every subresource), ``deployments.apps``, or ``any``.
+``pods/*`` (the Pods, with every subresource), ``deployments.apps``, or ``any``.
 ``ns=``, ``name=``, ``client=`` narrow it down; ``except=leases,events`` leaves
 resources out (with their subresources). ``path=PREFIX`` selects by the
 request's path, and alone reaches what is no resource (discovery, health).
@@ -69,9 +69,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from grader.cluster.resources import KNOWN
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
+from grader.wire.selector import ResourceSelector, mistake_in
 
 ALWAYS = -1
 
@@ -123,7 +123,6 @@ REASONS = {
 #: The cause with which a 504 says that the version asked for is not there yet.
 TOO_LARGE = "ResourceVersionTooLarge"
 
-_RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9.-]+)?(/([a-z]+|\*))?$|\*$")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?$")
 
 
@@ -132,27 +131,6 @@ class RuleError(ValueError):
 
     #: A command line with one in it is wrong (grader.cli.exit_codes.USAGE).
     exit_code = 2
-
-
-@dataclass(frozen=True)
-class ResourceSelector:
-    """One of a rule's resources. ``group`` None matches every group."""
-
-    resource: str
-    group: str | None = None
-    #: "" is the resource itself; ``*`` takes in every subresource.
-    subresource: str = ""
-
-    def matches(self, info: RequestInfo) -> bool:
-        return (
-            info.resource == self.resource
-            and (self.group is None or info.group == self.group)
-            and (self.subresource == "*" or info.subresource == self.subresource)
-        )
-
-    def __str__(self) -> str:
-        group = f".{self.group}" if self.group is not None else ""
-        return f"{self.resource}{group}" + (f"/{self.subresource}" if self.subresource else "")
 
 
 @dataclass(frozen=True)
@@ -379,43 +357,14 @@ def _words(word: str, allowed: frozenset[str], what: str) -> frozenset[str]:
     return parts
 
 
-#: What kubectl takes for a resource and a URL does not: singulars and short names.
-_PLURALS = {kind.kind.lower(): kind.plural for kind in KNOWN} | {
-    "po": "pods",
-    "cm": "configmaps",
-    "svc": "services",
-    "ep": "endpoints",
-    "ns": "namespaces",
-    "no": "nodes",
-    "sa": "serviceaccounts",
-    "pvc": "persistentvolumeclaims",
-    "deploy": "deployments",
-    "rs": "replicasets",
-    "sts": "statefulsets",
-    "ds": "daemonsets",
-    "crd": "customresourcedefinitions",
-}
-for _plural in {kind.plural for kind in KNOWN}:
-    _PLURALS.pop(_plural, None)
-
-
 def _resources(word: str) -> tuple[ResourceSelector, ...]:
     selectors = []
     for part in word.split(","):
         if part in ("any", "*"):
             return ()
-        if not _RESOURCE.match(part):
-            raise RuleError(
-                f"«{part}» is not a resource: write the plural in small letters, as URLs have "
-                "it, for example pods, webapps/status or deployments.apps"
-            )
-        full, _, subresource = part.partition("/")
-        resource, dot, group = full.partition(".")
-        if (plural := _PLURALS.get(resource)) is not None:
-            raise RuleError(
-                f"«{resource}» is in no URL, so this rule would never act: write the plural, {plural}."
-            )
-        selectors.append(ResourceSelector(resource, group if dot else None, subresource))
+        if mistake := mistake_in(part):
+            raise RuleError(mistake)
+        selectors.append(ResourceSelector.parse(part))
     return tuple(selectors)
 
 
