@@ -11,6 +11,10 @@ from grader.cluster.resources import KNOWN
 _WRITTEN = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9.-]+)?(/([a-z]+|\*))?")
 
 
+class SelectorError(ValueError):
+    """A text that names no resource; the message is a sentence for a person."""
+
+
 class AboutResource(Protocol):
     """What has to do with a resource: a request, or an exchange of a record."""
 
@@ -52,6 +56,17 @@ class ResourceSelector:
     def __str__(self) -> str:
         group = f".{self.group}" if self.group is not None else ""
         return f"{self.resource}{group}" + (f"/{self.subresource}" if self.subresource else "")
+
+
+def several(text: str) -> tuple[ResourceSelector, ...]:
+    """The selectors of a comma list; empty for ``any``. Raises :class:`SelectorError`."""
+    parts = text.split(",")
+    if "any" in parts or "*" in parts:
+        return ()
+    for part in parts:
+        if mistake := mistake_in(part):
+            raise SelectorError(mistake)
+    return tuple(map(ResourceSelector.parse, parts))
 
 
 def mistake_in(text: str) -> str:
