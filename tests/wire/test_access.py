@@ -11,6 +11,7 @@ import pytest
 
 from grader.cluster.api import Api
 from grader.witness import Timeline
+from grader.witness.wording import describe
 from tests.wire.conftest import PATIENCE, python_client
 
 PODS = "/api/v1/namespaces/a/pods"
@@ -124,7 +125,9 @@ def test_a_stranger_is_noted_and_is_no_exchange(alone, http):
         http.request("POST", f"http://127.0.0.1:{wire.port}{PODS}", body=b"{}")
     timeline = Timeline.of(wire)
     assert not timeline.exchanges()
-    assert len(timeline.marks("request_refused", code=401)) == 20
+    marks = timeline.marks("request_refused", code=401)
+    assert len(marks) == 20
+    assert "POST refused (401): not from the wire's own program" in describe(marks.first)
 
 
 def test_a_stranger_does_not_use_up_a_rule(alone, http):
