@@ -219,9 +219,9 @@ def fault_remove(
 @fault_app.command("rules")
 def fault_rules() -> None:
     """Explain the rules: what they can do, and how they are written."""
-    from grader.wire import rules
+    from grader.wire import faults
 
-    print((rules.__doc__ or "").replace("``", ""))
+    print(faults.reference(plain=True))
 
 
 def _in_use() -> list[dict[str, Any]]:

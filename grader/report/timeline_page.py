@@ -67,6 +67,7 @@ def write(folder: Path, to: Path) -> int:
         pass  # what the wires recorded is there without it
     drawn = page(timeline, title=folder.name, facts=facts)
     files.write(to, drawn)
+    to.chmod(0o600)  # what was said on a wire is for its user, as the record is
     return len(timeline)
 
 

@@ -29,14 +29,14 @@ def places() -> list[Path]:
 
 
 def new(label: str) -> Path:
-    """A fresh folder for a run, named by time and label."""
+    """A fresh folder for a run, named by time and label; no other user may look into it."""
     place = places()[0]
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(1000):
         folder = place / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
         try:
             dirs.made(place)
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             continue
         return folder
