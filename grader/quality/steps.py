@@ -243,13 +243,14 @@ def pytest(marks: str, *options: str) -> Result:
             [sys.executable, "-m", "pytest", "-m", marks, *options, f"--junitxml={report}"],
             ok=(0, 5),
         )
-        result = _counted(report)
+        result = counted(report)
     if not ok and result.failed == 0:
         result.failed = 1  # it crashed, or was stopped, before it could count
     return result
 
 
-def _counted(report: Path) -> Result:
+def counted(report: Path) -> Result:
+    """What a JUnit report counts; nothing for one that is missing or broken off."""
     try:
         suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
     except (OSError, ElementTree.ParseError):

@@ -145,11 +145,12 @@ def test_a_program_is_run_killed_and_run_again(graded, isolation):
 
 def test_a_grader_that_dies_leaves_no_program(graded, tmp_path):
     source = GRADER.split("@check")[0] + (
+        "import psutil\n"
         '@check("9.9.9/c", title="It dies", points=1, evidence="live")\n'
         "def check_c(submission, run, namespace):\n"
         '    running = run(submission.program, env={"NAMESPACE": namespace})\n'
         '    running.wait_line(lambda line: line == "made c", 20, "makes three")\n'
-        f"    open({str(tmp_path / 'env')!r}, 'w').write(running._env[{MARKER!r}])\n"
+        f"    open({str(tmp_path / 'env')!r}, 'w').write(psutil.Process(running.pid).environ()[{MARKER!r}])\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     report = graded(source)

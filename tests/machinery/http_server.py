@@ -120,7 +120,7 @@ class ApiServer:
             }
             obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **fields}
             self.objects[name] = obj
-            self._record("MODIFIED" if old else "ADDED", obj)
+            self.record("MODIFIED" if old else "ADDED", obj)
             return obj
 
     def delete(self, name: str, hidden: bool = False) -> None:
@@ -130,9 +130,10 @@ class ApiServer:
             last = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
             if hidden:
                 self.faults.hidden.add(str(self.version))
-            self._record("DELETED", last)
+            self.record("DELETED", last)
 
-    def _record(self, type_: str, obj: dict[str, Any]) -> None:
+    def record(self, type_: str, obj: dict[str, Any]) -> None:
+        """An event, told to every watch. The caller holds ``changed``."""
         self.history.append((self.version, type_, obj))
         self.changed.notify_all()
 

@@ -116,11 +116,12 @@ def test_shut_down_ends_a_drain():
 
 
 def test_the_delaying_queue_leaves_no_thread_behind():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     queue: DelayingQueue[str] = DelayingQueue(FakeClock())
     queue.add_after("a", 100)
+    (thread,) = set(threading.enumerate()) - before
     queue.shut_down()
-    queue._thread.join(10)
-    assert threading.active_count() == before
+    thread.join(60)
+    assert not thread.is_alive()
     queue.add_after("b", 100)
     assert queue.waiting() == 0
