@@ -50,7 +50,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 
     if mark.exists():
         pid = int(mark.read_text())
-        assert wait_gone([(pid, birth(pid) or "")], 10)
+        assert wait_gone([(pid, birth(pid) or "")], 60)
 
 
 def test_the_closing_line_and_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ class ApiServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> ApiServer:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_exception: Any) -> None:
@@ -154,7 +154,7 @@ class ApiServer:
         with self.changed:
             return [request.kind for request in self.requests]
 
-    def wait_for_requests(self, kind: str, count: int, timeout: float = 20) -> None:
+    def wait_for_requests(self, kind: str, count: int, timeout: float = 60) -> None:
         """Wait until ``count`` requests of ``kind`` have come."""
         until = time.monotonic() + timeout
         with self.changed:

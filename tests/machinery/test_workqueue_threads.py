@@ -61,7 +61,7 @@ def test_no_key_is_with_two_workers_and_no_add_is_lost():
         thread.join()
     queue.shut_down()
     for thread in workers:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert twice == []
     assert seen == latest
@@ -72,7 +72,7 @@ def test_a_waiting_get_ends_at_shut_down():
     workers = [work(queue, lambda key: None) for _ in range(3)]
     queue.shut_down()
     for thread in workers:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -99,7 +99,7 @@ def test_drain_waits_for_the_worker_and_for_what_it_was_added_meanwhile():
     threading.Thread(target=drain, daemon=True).start()
     assert not drained.wait(0.05)
     queue.done("a")
-    assert drained.wait(10)
+    assert drained.wait(60)
 
 
 def test_shut_down_ends_a_drain():
@@ -111,7 +111,7 @@ def test_shut_down_ends_a_drain():
     while not queue.shutting_down:
         pass
     queue.shut_down()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -252,9 +252,11 @@ def test_what_it_forked_ends_with_it(program):
     assert all(gone(pid) for pid in pids)
 
 
-def test_what_it_left_behind_ends_when_it_ends(program):
-    running = program(FORKS.format(inside="pass", after="time.sleep(0.5)"))
+def test_what_it_left_behind_ends_when_it_ends(program, tmp_path):
+    after = 'while not os.path.exists("go"): time.sleep(0.01)'
+    running = program(FORKS.format(inside="pass", after=after))
     pids = children(running)
+    (tmp_path / "lab" / "go").touch()
     running.wait_exit(PATIENCE)
     assert all(gone(pid) for pid in pids)
 
