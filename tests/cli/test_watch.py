@@ -17,6 +17,9 @@ from grader import course, workspace
 from grader.cli import watch
 from grader.course import ROOT, Lab
 
+#: How long a test waits for what will come (s): a limit, which measures nothing.
+PATIENCE = 120
+
 
 class Watching:
     """A ``check --watch`` that runs, and its lines as they come."""
@@ -44,7 +47,7 @@ class Watching:
 
     def until_rounds(self, wanted: int) -> None:
         with self._changed:
-            there = self._changed.wait_for(lambda: self._rounds >= wanted, timeout=60)
+            there = self._changed.wait_for(lambda: self._rounds >= wanted, timeout=PATIENCE)
         assert there, f"{self._rounds} rounds, not {wanted}"
 
 
@@ -82,7 +85,7 @@ def test_each_save_is_another_round(watching: Watching, lab: Lab, workspace_dir:
     aside.rename(answer)
     watching.until_rounds(4)
     watching.process.send_signal(signal.SIGINT)
-    assert watching.process.wait(timeout=20) in (0, 130)
+    assert watching.process.wait(timeout=PATIENCE) in (0, 130)
 
 
 @pytest.mark.parametrize(

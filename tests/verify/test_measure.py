@@ -47,15 +47,18 @@ def test_repeated_runs_are_counted(repository):
 
 
 def test_a_verdict_that_changes_is_a_complaint(repository):
+    runs = repository.root / "runs"
     repository.edit(
         "grader/labs/lab_9_9_9.py",
         "def check_colour(submission):",
-        "def check_colour(submission, seed):\n    if seed % 2:\n"
+        "def check_colour(submission):\n"
+        f"    with open({str(runs)!r}, 'a') as file:\n        file.write('x')\n"
+        f"    if len(open({str(runs)!r}).read()) % 2 == 0:\n"
         "        raise Fail('E.', 'S.', diagnosis='odd')",
     )
-    report = measured(repository, repeat=12, only="answer")
+    report = measured(repository, repeat=4, only="answer")
     (row,) = report.labs[0].rows
-    assert row.runs == 12 and 0 < row.right < 12
+    assert (row.runs, row.right) == (4, 2)
     assert set(row.seen) == {"PASS 3/3", "FAIL 1/3"}
     assert "seed" in row.complaints[0] and "odd" in row.complaints[0]
 
