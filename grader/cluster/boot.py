@@ -66,38 +66,63 @@ def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
 def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
 
-    When it raises, or is interrupted, whatever was started has ended.
+    A start from the template that fails, at whatever point, throws the template away
+    and is made once more without it. When it raises, or is interrupted, whatever was
+    started has ended.
     """
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
-        for attempt in range(1, _PORTS_TRIED + 1):
-            tokens = files.prepare()
-            _reuse_certificate(files)
-            from_template = template.restore(files.etcd)
-            port = _free_port()
-            _write_record(files, {"format": FORMAT, "ready": False, "port": port})
-            started = start_components(files, owner, port, ["etcd", "kube-apiserver"])
-            try:
-                _until_listening(files, started, port)
-                break
-            except _PortTaken:
-                end_all(list(started.values()), sweep=False)
-                if attempt == _PORTS_TRIED:
-                    raise EnvironmentProblem(
-                        f"No free port could be had for the API server ({_PORTS_TRIED} were "
-                        "tried, and something else took each)."
-                    ) from None
-            except ClusterLost:
-                if not from_template:
-                    raise
-                # A template that no API server starts from is of no use to anybody.
-                template.discard()
-                clear(files, owner)
-        from grader.cluster import bootstrap
-        from grader.cluster.api import Api
+        from_template = template.there()
+        try:
+            port = _bring_up(files, owner, from_template=from_template)
+        except ClusterLost:
+            if not from_template:
+                raise
+            # What is wrong with a template may show late, and as anything: etcd panics at
+            # the first page that is damaged, and the API server ends when etcd has.
+            template.discard()
+            clear(files, owner)
+            progress("the kept copy of etcd's data is of no use; starting without it")
+            port = _bring_up(files, owner, from_template=False)
+        _keep_certificate(files)
+        versions = {name: binaries.version_of(path) for name, path in paths.items()}
+        record = {"format": FORMAT, "ready": True, "port": port, "versions": versions}
+        _write_record(files, {**record, "name": name})
+    except BaseException:
+        clear(files, owner)
+        raise
 
-        files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
+
+def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
+    """Start the components one after another until the cluster serves; returns the port.
+
+    Raises :class:`ClusterLost` where it does not come to that; what was started may
+    still run then.
+    """
+    for attempt in range(1, _PORTS_TRIED + 1):
+        tokens = files.prepare()
+        _reuse_certificate(files)
+        # Another run may have thrown it away since.
+        from_template = from_template and template.restore(files.etcd)
+        port = _free_port()
+        _write_record(files, {"format": FORMAT, "ready": False, "port": port})
+        started = start_components(files, owner, port, SERVERS)
+        try:
+            _until_listening(files, started, port)
+            break
+        except _PortTaken:
+            clear(files, owner)
+            if attempt == _PORTS_TRIED:
+                raise EnvironmentProblem(
+                    f"No free port could be had for the API server ({_PORTS_TRIED} were "
+                    "tried, and something else took each)."
+                ) from None
+    from grader.cluster import bootstrap
+    from grader.cluster.api import Api, ApiError
+
+    files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
+    try:
         with Api(files.kubeconfig, user_agent="phase4-up") as api:
             if not from_template:
                 bootstrap.install_early(api, lambda: all(one.alive() for one in started.values()))
@@ -107,13 +132,9 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
             started |= start_components(files, owner, port, pins.COMPONENTS[2:])
             bootstrap.create(api, "node.yaml")
             _until_served(api, started, files)
-        _keep_certificate(files)
-        record = json.loads(files.record.read_text())
-        versions = {name: binaries.version_of(path) for name, path in paths.items()}
-        _write_record(files, {**record, "ready": True, "versions": versions, "name": name})
-    except BaseException:
-        clear(files, owner)
-        raise
+    except (ApiError, TimeoutError) as error:
+        raise ClusterLost(f"The API server does not do its work: {error}.") from error
+    return port
 
 
 def start_components(

@@ -331,6 +331,47 @@ def test_a_damaged_template_is_replaced(own_home):
     clusters.stop("a")
 
 
+@pytest.mark.parametrize("component", boot.SERVERS)
+def test_a_start_from_the_template_that_fails_late_is_made_again_without(
+    own_home, component, monkeypatch
+):
+    clusters.ensure("a")
+    clusters.stop("a")
+    kept = template.folder().stat().st_ino
+    ready, killed = boot._ready, []
+
+    def dies_first(api: Api) -> bool:
+        if not killed:
+            killed.extend(one for one in records.live() if one.name == component)
+            killed[0].kill()
+            killed[0].wait(30)
+            return False
+        return ready(api)
+
+    monkeypatch.setattr(boot, "_ready", dies_first)
+    said: list[str] = []
+    found = clusters.ensure("a", progress=said.append)
+    assert killed and "the kept copy of etcd's data is of no use; starting without it" in said
+    assert Api(found).get("nodes", "node-1")
+    assert template.there() and template.folder().stat().st_ino != kept
+    clusters.stop("a")
+
+
+def test_a_start_that_fails_without_the_template_too_fails_once(own_home, monkeypatch):
+    clusters.ensure("a")
+    clusters.stop("a")
+    tried = []
+
+    def lost(*_, from_template):
+        tried.append(from_template)
+        raise ClusterLost("etcd ended.")
+
+    monkeypatch.setattr(boot, "_bring_up", lost)
+    with pytest.raises(ClusterLost, match="etcd ended"):
+        clusters.ensure("a")
+    assert tried == [True, False] and not template.there() and nothing_runs(own_home)
+
+
 @pytest.fixture(params=["fresh", "warm"])
 def any_home(own_home, request):
     """One that never had a cluster, and one that keeps the certificate and the template of one."""
