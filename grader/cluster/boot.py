@@ -203,12 +203,35 @@ def wait_controllers(files: Layout, *, timeout: float) -> None:
             raise ClusterLost(f"The cluster's controllers do not work: {error}.") from error
 
 
+def refuse_a_strangers(files: Layout, owner: str) -> None:
+    """Raise :class:`EnvironmentProblem` where a cluster runs that cannot be ended from here."""
+    from grader.cluster import etcd
+
+    if any(one.name == "etcd" for one in records.live(owner=owner)) or not etcd.in_use(files.etcd):
+        return
+    name = owner.rpartition("/")[2]
+    hosts = sorted({one.host for one in records.all(owner=owner, here=False)})
+    if hosts:
+        raise EnvironmentProblem(
+            f"The cluster {name} runs on another machine or in a container that shares this home "
+            f"({', '.join(hosts)}). End it there with `phase4 down`, or set PHASE4_HOME to a "
+            "folder that is this machine's own."
+        )
+    raise EnvironmentProblem(
+        f"An etcd runs on the data of the cluster {name}, and no record says which process it is. "
+        f"`lsof {files.etcd / 'member' / 'snap' / 'db'}` finds it: end it, and run the command "
+        "again."
+    )
+
+
 def clear(files: Layout, owner: str) -> bool:
     """End a cluster's processes and remove its files but for the logs; True if any ran.
 
     The API server goes before etcd: one whose etcd has gone hangs for minutes when
-    it is told to stop.
+    it is told to stop. Raises :class:`EnvironmentProblem`, and does nothing, where the
+    cluster is another machine's.
     """
+    refuse_a_strangers(files, owner)
     everything = records.all(owner=owner)
     running = any(one.alive() for one in everything)
     files.record.unlink(missing_ok=True)

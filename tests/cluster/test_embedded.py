@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import boot, bootstrap, embedded, pins, process, template
+from grader.cluster import boot, bootstrap, embedded, machine, pins, process, template
 from grader.cluster.api import Api, ApiError
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.interface import Capability
@@ -471,6 +472,61 @@ def test_a_stopped_cluster_ends_though_a_part_is_halted(own_home):
         os.kill(one.pid, signal.SIGSTOP)
     clusters.stop("a")
     assert nothing_runs(own_home)
+
+
+def test_the_cluster_is_known_under_another_host_name(own_home, monkeypatch):
+    before = clusters.ensure("a").processes()
+    monkeypatch.setattr(process, "_host", lambda: "renamed")
+    after = clusters.ensure("a").processes()
+    assert {n: one.pid for n, one in after.items()} == {n: one.pid for n, one in before.items()}
+    assert clusters.stop("a") and nothing_runs(own_home)
+
+
+def test_another_machines_cluster_is_left_alone(own_home, monkeypatch):
+    """Two machines that share a home: nothing is ended, replaced or started beside it."""
+    found = clusters.ensure("a")
+    here = machine.here()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(machine, "here", lambda: replace(here, id="other", boot="other"))
+        assert found.processes() == {}
+        for ask in (clusters.find, clusters.ensure, clusters.stop):
+            with pytest.raises(EnvironmentProblem, match="runs on another machine or in a cont"):
+                ask("a")
+        with pytest.raises(EnvironmentProblem, match="on another machine"):
+            clusters.ensure("a", fresh=True)
+        assert records.live() == []
+    assert set(found.processes()) == set(pins.COMPONENTS)
+    assert Api(clusters.find("a")).get("nodes", "node-1")
+    clusters.stop("a")
+
+
+def test_a_cluster_without_records_is_not_replaced(own_home):
+    found = clusters.ensure("a")
+    kept = {path: path.read_text() for path in records.folder.iterdir()}
+    for path in kept:
+        path.unlink()
+    for ask in (clusters.find, clusters.ensure, clusters.stop):
+        with pytest.raises(EnvironmentProblem, match="no record says which process it is"):
+            ask("a")
+    for path, text in kept.items():
+        path.write_text(text)
+    assert Api(found).get("nodes", "node-1")
+    clusters.stop("a")
+
+
+def test_a_cluster_that_cannot_be_mended_is_not_replaced_in_silence(own_home, capsys):
+    found = clusters.ensure("a")
+    for one in found.processes().values():
+        one.end(sweep=False)
+    for path in found.layout.etcd.rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"not a database")
+    assert clusters.find("a") is None
+    assert Api(clusters.ensure("a")).get("nodes", "node-1")
+    said = capsys.readouterr().err
+    assert "cluster a cannot be mended, so an empty one takes its place; what was in it" in said
+    assert "etcd ended" in said
+    clusters.stop("a")
 
 
 @pytest.mark.parametrize("name", ["A", "a/b", "..", "-a", "a" * 41])
