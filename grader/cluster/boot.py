@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.cluster import binaries, dirs, pins, process, template
+from grader.cluster import binaries, certificate, dirs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -36,8 +36,8 @@ SERVERS = ("etcd", "kube-apiserver")
 #: more often would take time from what is looked at.
 _TICK = 0.02
 
-#: A serving certificate is valid for a year; the stored one is used for this long (s).
-_CERTIFICATE_AGE = 300 * 86400.0
+#: The API server's serving certificate and its key, as it calls them.
+_PAIR = ("apiserver.crt", "apiserver.key")
 
 #: Asking for a free port and using it are two steps: somebody may come between (times).
 _PORTS_TRIED = 5
@@ -417,22 +417,20 @@ def _reuse_certificate(files: Layout) -> None:
     """Give the API server the serving certificate of an earlier cluster: a key takes time to make."""
     kept = dirs.state() / "pki"
     try:
-        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
-            for name in ("apiserver.key", "apiserver.crt"):
-                dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
+        for name in _PAIR:
+            dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
+        # Looked at where it is used: another command may be writing the kept one.
+        wrong = certificate.trouble(*(files.pki / name for name in _PAIR), "127.0.0.1")
     except FileNotFoundError:
-        pass
+        wrong = "not there"
+    if wrong:
+        for name in _PAIR:
+            (files.pki / name).unlink(missing_ok=True)
 
 
 def _keep_certificate(files: Layout) -> None:
-    kept = dirs.state() / "pki"
-    try:
-        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
-            return
-    except FileNotFoundError:
-        pass
-    dirs.made(kept, private=True)
-    # Key first: a pair is used only when the certificate is there.
-    (kept / "apiserver.crt").unlink(missing_ok=True)
-    for name in ("apiserver.key", "apiserver.crt"):
-        dirs.write_atomically(kept / name, (files.pki / name).read_bytes(), mode=0o600)
+    kept = dirs.made(dirs.state() / "pki", private=True)
+    for name in _PAIR:
+        data = (files.pki / name).read_bytes()
+        if not (kept / name).exists() or (kept / name).read_bytes() != data:
+            dirs.write_atomically(kept / name, data, mode=0o600)

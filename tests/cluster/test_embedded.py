@@ -312,8 +312,10 @@ def test_from_nothing_and_from_the_template(own_home):
     first = clusters.ensure("a")
     assert template.there()
     Api(first).create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    certificate = _ca(first)
     second = clusters.ensure("a", fresh=True)
     assert Api(second).find("configmaps", "x") is None
+    assert _ca(second) == certificate, "a good one is used again"
     assert clusters.names() == ["a"]
     assert clusters.stop("a") and nothing_runs(own_home)
     assert clusters.find("a") is None and not clusters.stop("a")
