@@ -70,6 +70,11 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     and is made once more without it. When it raises, or is interrupted, whatever was
     started has ended.
     """
+    if os.pathsep in str(files.folder):
+        raise EnvironmentProblem(
+            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
+            "Set PHASE4_HOME to a folder without."
+        )
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
@@ -143,6 +148,7 @@ def start_components(
     """Start some components, with the flags noted for them; waits for nothing."""
     paths = binaries.ensure(components)
     flags = _flags(files)
+    files.lay_manifests()
     started = {}
     for component in components:
         if component == "etcd":

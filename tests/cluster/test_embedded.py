@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import boot, bootstrap, embedded, machine, pins, process, template
+from grader.cluster import boot, bootstrap, components, embedded, machine, pins, process, template
 from grader.cluster.api import Api, ApiError
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.interface import Capability
@@ -474,6 +475,43 @@ def test_a_stopped_cluster_ends_though_a_part_is_halted(own_home):
         os.kill(one.pid, signal.SIGSTOP)
     clusters.stop("a")
     assert nothing_runs(own_home)
+
+
+#: What a list, a URL, a pattern, a format or a shell would take for something of its own.
+ODD = "a,b=c %41 [d] {e} 'f' \"g\" $h #i;k?l & ü \\ m"
+
+
+def test_a_path_may_hold_anything(tmp_path, assets, monkeypatch):
+    root = tmp_path / ODD
+    monkeypatch.setenv("PHASE4_HOME", str(root / "home"))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(shutil.copytree(assets, root / "bin", True)))
+    manifests = shutil.copytree(components.MANIFESTS, root / "manifests")
+    for module in (components, bootstrap, template):
+        monkeypatch.setattr(module, "MANIFESTS", manifests)
+    try:
+        for fresh in (False, True):
+            found = clusters.ensure("a", fresh=fresh)
+        found.restart("kwok")
+        found.compact()
+        assert Api(found).get("nodes", "node-1")
+        kubectl = [str(root / "bin" / "kubectl"), "get", "nodes", "-o", "name"]
+        environment = {**os.environ, "KUBECONFIG": str(found.kubeconfig)}
+        assert subprocess.check_output(kubectl, env=environment, text=True) == "node/node-1\n"
+    finally:
+        clusters.stop("a")
+
+
+def test_a_colon_would_split_kubeconfig(tmp_path, assets, monkeypatch):
+    monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "a:b"))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    with pytest.raises(EnvironmentProblem, match="has a : in it.* Set PHASE4_HOME"):
+        clusters.ensure("a")
+
+
+@pytest.mark.parametrize("component", pins.COMPONENTS)
+def test_no_argument_holds_a_path_of_this_machine(component, tmp_path):
+    arguments = components.arguments(component, components.Layout(tmp_path), 1)
+    assert not any(str(place) in " ".join(arguments) for place in (tmp_path, components.MANIFESTS))
 
 
 def test_the_cluster_is_known_under_another_host_name(own_home, monkeypatch):
