@@ -11,10 +11,9 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.cluster import binaries, certificate, dirs, pins, process, template
+from grader.cluster import binaries, certificate, dirs, logs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -137,7 +136,11 @@ def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
             started |= start_components(files, owner, port, pins.COMPONENTS[2:])
             bootstrap.create(api, "node.yaml")
             _until_served(api, started, files)
-    except (ApiError, TimeoutError) as error:
+    except (ApiError, TimeoutError, ClusterLost) as error:
+        if (dead := next((one for one in started.values() if not one.alive()), None)) is not None:
+            raise _why_it_ended(dead, files) from error
+        if isinstance(error, ClusterLost):
+            raise
         raise ClusterLost(f"The API server does not do its work: {error}.") from error
     return port
 
@@ -157,6 +160,7 @@ def start_components(
         with dirs.writing(files.logs):
             log = open(files.log(component), "ab")
         with log:
+            logs.begin(log, component)
             try:
                 started[component] = records.start(
                     [
@@ -296,8 +300,8 @@ def _environment() -> dict[str, str]:
 # -- waiting ----------------------------------------------------------------------
 
 
-class _PortTaken(Exception):
-    pass
+class _PortTaken(ClusterLost):
+    """Another program listens where a component should."""
 
 
 def _free_port() -> int:
@@ -346,13 +350,7 @@ def _until(
     while True:
         dead = next((one for one in started.values() if not one.alive()), None)
         if dead is not None:
-            last = last_words(files.log(dead.name))
-            if "address already in use" in last:
-                raise _PortTaken
-            raise ClusterLost(
-                f"{dead.name} ended while the cluster was starting. Its last words: {last} "
-                f"(all of them: {files.log(dead.name)})"
-            )
+            raise _why_it_ended(dead, files)
         if condition():
             return
         if time.monotonic() > deadline:
@@ -360,6 +358,19 @@ def _until(
                 f"Waited {timeout:g} s for {what}; it did not come. The logs are in {files.logs}."
             )
         time.sleep(_TICK)
+
+
+def _why_it_ended(dead: Recorded, files: Layout) -> EnvironmentProblem:
+    """What a component's end means: a port that is taken, or it is just lost."""
+    log = files.log(dead.name)
+    last = logs.last_words(log)
+    if dead.returncode == -signal.SIGKILL:
+        last = f"none: it was killed, as a machine that is out of memory does. Before that: {last}"
+    kind = _PortTaken if "address already in use" in last else ClusterLost
+    return kind(
+        f"{dead.name} ended while the cluster was starting. Its last words: {last} "
+        f"(all of them: {log})"
+    )
 
 
 def _ready(api: Api) -> bool:
@@ -392,16 +403,6 @@ def _until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> N
         return conditions.get("Ready") == "True" and not node["spec"].get("taints")
 
     _until(served, started, files, "the node and the default service account", 60.0)
-
-
-def last_words(log: Path) -> str:
-    """The last line of a log that says something, shortened."""
-    try:
-        lines = log.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return "none"
-    said = [line for line in lines[-50:] if "rror" in line or "ailed" in line] or lines[-1:]
-    return said[-1][-400:] if said else "none"
 
 
 # -- what is kept for the next one --------------------------------------------------
