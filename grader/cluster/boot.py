@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from grader.cluster import binaries, certificate, dirs, logs, pins, process, template
+from grader.cluster import binaries, certificate, dirs, limits, logs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -74,6 +74,7 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
             f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
             "Set PHASE4_HOME to a folder without."
         )
+    limits.check()
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
@@ -139,6 +140,8 @@ def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
     except (ApiError, TimeoutError, ClusterLost) as error:
         if (dead := next((one for one in started.values() if not one.alive()), None)) is not None:
             raise _why_it_ended(dead, files) from error
+        if limit := _limit_met(started, files):
+            raise limit from error
         if isinstance(error, ClusterLost):
             raise
         raise ClusterLost(f"The API server does not do its work: {error}.") from error
@@ -361,7 +364,9 @@ def _until(
 
 
 def _why_it_ended(dead: Recorded, files: Layout) -> EnvironmentProblem:
-    """What a component's end means: a port that is taken, or it is just lost."""
+    """What a component's end means: a port or a limit of this machine, or it is just lost."""
+    if limit := _limit_met({dead.name: dead}, files):
+        return limit
     log = files.log(dead.name)
     last = logs.last_words(log)
     if dead.returncode == -signal.SIGKILL:
@@ -371,6 +376,14 @@ def _why_it_ended(dead: Recorded, files: Layout) -> EnvironmentProblem:
         f"{dead.name} ended while the cluster was starting. Its last words: {last} "
         f"(all of them: {log})"
     )
+
+
+def _limit_met(started: Mapping[str, Recorded], files: Layout) -> EnvironmentProblem | None:
+    """The limit of this machine that one of the components complains of last."""
+    for name in started:
+        if limit := limits.named_in(logs.last_words(files.log(name))):
+            return EnvironmentProblem(f"{name} could not do its work. {limit}")
+    return None
 
 
 def _ready(api: Api) -> bool:

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs, machine
+from grader.cluster import dirs, limits, machine
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.machine import Machine
 
@@ -383,18 +383,20 @@ class Records:
         id = f"{kind}-{name}-{uuid.uuid4().hex[:12]}".replace("/", "_")
         environment[MARKER] = id
         script = "\n".join([*_GATE, *preexec, *_BECOME])
-        read_end, write_end = os.pipe()
+        with limits.said():
+            read_end, write_end = os.pipe()
         try:
             try:
-                popen = subprocess.Popen(
-                    ["/bin/sh", "-c", script, "sh", *command],
-                    cwd=cwd,
-                    env=environment,
-                    stdin=read_end,
-                    stdout=stdout,
-                    stderr=stderr,
-                    start_new_session=True,
-                )
+                with limits.said():
+                    popen = subprocess.Popen(
+                        ["/bin/sh", "-c", script, "sh", *command],
+                        cwd=cwd,
+                        env=environment,
+                        stdin=read_end,
+                        stdout=stdout,
+                        stderr=stderr,
+                        start_new_session=True,
+                    )
             finally:
                 os.close(read_end)
             born = birth(popen.pid)

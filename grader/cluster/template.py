@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from grader.cluster import dirs, pins
+from grader.cluster import dirs, limits, pins
 from grader.cluster.components import MANIFESTS
 
 
@@ -35,13 +35,14 @@ def there() -> bool:
 def restore(target: Path) -> bool:
     """Copy the template to ``target``; False where there is none, or none that can be read.
 
-    Raises :class:`grader.cluster.errors.EnvironmentProblem` where the disk is full.
+    Raises :class:`grader.cluster.errors.EnvironmentProblem` where the disk is full, or a
+    limit of the machine is met.
     """
     try:
         _copy(folder(), target)
     except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, *limits.ERRORS):
             with dirs.writing(target):
                 raise
         if error.errno != errno.ENOENT:

@@ -54,14 +54,15 @@ def test_one_that_cannot_be_read_goes(home, tmp_path):
     assert not (tmp_path / "copy").exists() and not template.folder().exists()
 
 
-def test_a_full_disk_is_not_the_templates_fault(home, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "says"), [(errno.ENOSPC, "is full"), (errno.EFBIG, "ulimit -f")])
+def test_a_limit_of_the_machine_is_not_the_templates_fault(home, tmp_path, monkeypatch, code, says):
     (tmp_path / "etcd").mkdir()
     template.capture(tmp_path / "etcd")
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(template, "_copy", full)
-    with pytest.raises(EnvironmentProblem, match="is full"):
+    monkeypatch.setattr(template, "_copy", refuse)
+    with pytest.raises(EnvironmentProblem, match=says):
         template.restore(tmp_path / "copy")
     assert template.there()
