@@ -9,9 +9,9 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from grader.cluster import binaries, certificate, dirs, limits, logs, pins, process, template
 from grader.cluster.binaries import Progress
@@ -139,9 +139,8 @@ def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
             _until_served(api, started, files)
     except (ApiError, TimeoutError, ClusterLost) as error:
         if (dead := next((one for one in started.values() if not one.alive()), None)) is not None:
-            raise _why_it_ended(dead, files) from error
-        if limit := _limit_met(started, files):
-            raise limit from error
+            _say_why_it_ended(dead, files)
+        _say_what_limit_was_met(started, files)
         if isinstance(error, ClusterLost):
             raise
         raise ClusterLost(f"The API server does not do its work: {error}.") from error
@@ -353,7 +352,7 @@ def _until(
     while True:
         dead = next((one for one in started.values() if not one.alive()), None)
         if dead is not None:
-            raise _why_it_ended(dead, files)
+            _say_why_it_ended(dead, files)
         if condition():
             return
         if time.monotonic() > deadline:
@@ -363,27 +362,26 @@ def _until(
         time.sleep(_TICK)
 
 
-def _why_it_ended(dead: Recorded, files: Layout) -> EnvironmentProblem:
-    """What a component's end means: a port or a limit of this machine, or it is just lost."""
-    if limit := _limit_met({dead.name: dead}, files):
-        return limit
+def _say_why_it_ended(dead: Recorded, files: Layout) -> NoReturn:
+    """Raise what a component's end means: a port or a limit of this machine, or it is just lost."""
+    _say_what_limit_was_met([dead.name], files)
     log = files.log(dead.name)
     last = logs.last_words(log)
+    if "address already in use" in last:
+        raise _PortTaken(f"Another program listens where {dead.name} should.")
     if dead.returncode == -signal.SIGKILL:
         last = f"none: it was killed, as a machine that is out of memory does. Before that: {last}"
-    kind = _PortTaken if "address already in use" in last else ClusterLost
-    return kind(
+    raise ClusterLost(
         f"{dead.name} ended while the cluster was starting. Its last words: {last} "
         f"(all of them: {log})"
     )
 
 
-def _limit_met(started: Mapping[str, Recorded], files: Layout) -> EnvironmentProblem | None:
-    """The limit of this machine that one of the components complains of last."""
+def _say_what_limit_was_met(started: Iterable[str], files: Layout) -> None:
+    """Raise :class:`EnvironmentProblem` where a component complains of a limit last."""
     for name in started:
         if limit := limits.named_in(logs.last_words(files.log(name))):
-            return EnvironmentProblem(f"{name} could not do its work. {limit}")
-    return None
+            raise EnvironmentProblem(f"{name} could not do its work. {limit}")
 
 
 def _ready(api: Api) -> bool:

@@ -73,7 +73,9 @@ def ended(home, name: str, script: str):
     with files.log(name).open("wb") as log:
         one = records.start(["sh", "-c", script], name=name, kind="component", stdout=log)
     one.wait(20)
-    return boot._why_it_ended(one, files)
+    with pytest.raises(EnvironmentProblem) as caught:
+        boot._say_why_it_ended(one, files)
+    return caught.value
 
 
 def test_a_component_that_met_a_limit_is_not_lost(home):
