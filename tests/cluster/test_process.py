@@ -220,6 +220,32 @@ def test_a_record_of_before_the_last_boot_goes(sleeper, monkeypatch):
     assert records.reap() == [] and not path.exists()
 
 
+class MacLibrary:
+    """What the C library of macOS is asked."""
+
+    def sysctlbyname(self, name, value, size, *_):
+        assert (name, size._obj.value) == (b"kern.bootsessionuuid", 256)
+        value.value = b"A-BOOT"
+        return 0
+
+    def gethostuuid(self, value, patience):
+        assert list(patience) == [1, 0]
+        value[:] = range(16)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("library", "boot"), [(MacLibrary(), "A-BOOT"), (object(), "")], ids=["macOS", "another"]
+)
+def test_what_tells_a_machine_without_proc(monkeypatch, library, boot):
+    monkeypatch.setattr(machine.sys, "platform", "darwin")
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda _: library)
+    found = machine.here.__wrapped__()
+    assert (found.boot, found.pids, len(found.id)) == (boot, "", 16 if boot else 0)
+    # Where nothing tells a machine, the records fall back to its name.
+    assert found.sees(found) == bool(boot)
+
+
 def test_what_tells_a_machine():
     assert HERE == machine.here() and HERE.boot
     if sys.platform == "linux":
