@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NAME = typer.Option(
     "--cluster", metavar="NAME", help="Which cluster; else PHASE4_CLUSTER, else “default”."
 )
+#: What kubectl asks of the container itself, which the API server passes on to a kubelet.
+_OF_A_CONTAINER = {"logs", "exec", "attach", "port-forward", "cp"}
 _JSON = typer.Option("--json", help="Print JSON.")
 
 
@@ -134,6 +136,12 @@ def kubectl(context: typer.Context, name: Annotated[str, _NAME] = "") -> None:
 
     cluster = _ensure(name)
     program = binaries.ensure(["kubectl"])["kubectl"]
+    if cluster.backend == "embedded" and (asked := _OF_A_CONTAINER.intersection(context.args)):
+        print(
+            f"phase4: no Pod of this cluster runs a container, so `kubectl {min(asked)}` finds "
+            "nobody to ask: kwok plays the node. `phase4 run` shows what a program says.",
+            file=sys.stderr,
+        )
     sys.stdout.flush()
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     os.execve(program, ["kubectl", *context.args], environment)
