@@ -62,6 +62,16 @@ def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
         guard.release()
 
 
+def check(files: Layout) -> None:
+    """Raise :class:`EnvironmentProblem` where no cluster can run, before anything is fetched for it."""
+    if os.pathsep in str(files.folder):
+        raise EnvironmentProblem(
+            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
+            "Set PHASE4_HOME to a folder without."
+        )
+    limits.check()
+
+
 def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
 
@@ -69,12 +79,6 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     and is made once more without it. When it raises, or is interrupted, whatever was
     started has ended.
     """
-    if os.pathsep in str(files.folder):
-        raise EnvironmentProblem(
-            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
-            "Set PHASE4_HOME to a folder without."
-        )
-    limits.check()
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:

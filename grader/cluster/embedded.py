@@ -184,6 +184,7 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
     if not fresh and (found := _whole(name)) is not None:
         return found
     tell = progress or (lambda sentence: None)
+    boot.check(layout(name))
     # Before the lock: getting them can take minutes, and `down` must not wait for that.
     binaries.ensure(pins.COMPONENTS, tell)
     with boot.lock(name, tell):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grader import cluster as clusters
-from grader.cli import app
+from grader.cli import app, doctor
 from grader.cluster import binaries
 from grader.cluster.errors import EnvironmentProblem
 
@@ -49,3 +49,15 @@ def test_kubectl_has_no_container_to_ask(monkeypatch, arguments, backend, said):
     done = CliRunner().invoke(app.build(), ["kubectl", *arguments])
     assert ran == [["kubectl", *arguments]]
     assert ("no Pod of this cluster runs a container" in done.stderr) == said
+
+
+def test_the_doctor_says_that_a_cluster_runs_elsewhere(monkeypatch):
+    def elsewhere():
+        raise EnvironmentProblem("The cluster default runs on another machine.")
+
+    monkeypatch.setattr(clusters, "find", elsewhere)
+    found = doctor._cluster()
+    assert (found.state, found.detail) == (
+        "missing",
+        "The cluster default runs on another machine.",
+    )
