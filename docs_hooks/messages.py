@@ -20,6 +20,7 @@ ERRORS = {
     "BuildFailed": "This machine",
     "DownloadFailed": "This machine",
     "ClusterLost": "The cluster",
+    "Untrusted": "The cluster",
     "WorkspaceError": "Your folder",
     "BadRequest": "Your folder",
     "ReportError": "Your folder",

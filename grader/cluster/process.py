@@ -31,8 +31,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs
+from grader.cluster import dirs, limits, machine
 from grader.cluster.errors import EnvironmentProblem
+from grader.cluster.machine import Machine
 
 #: Every process started here carries its record's id in this variable, and so do
 #: its descendants: those that left the process group are found by it.
@@ -58,7 +59,7 @@ def birth(pid: int) -> str | None:
         # files and ports: it has ended when none is left.
         if fields[0] == b"X" or (fields[0] == b"Z" and int(fields[17]) <= 1):
             return None
-        return f"{_boot_id()}:{int(fields[19])}"
+        return f"{machine.here().boot or 'linux'}:{int(fields[19])}"
     import psutil
 
     try:
@@ -68,14 +69,6 @@ def birth(pid: int) -> str | None:
         return f"{process.create_time():.2f}"
     except psutil.NoSuchProcess:
         return None
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return "linux"
 
 
 def stopped(pid: int) -> bool:
@@ -137,12 +130,22 @@ class Recorded:
     cwd: str
     #: What it belongs to, such as ``cluster/default``; empty when nothing.
     owner: str
+    #: What the machine was called then: for people, who know it by that.
     host: str
     started_at: float
     #: (pid, birth) of the command that started it.
     started_by: tuple[int, str | None]
+    #: Where it runs; None in a record of an older version of the course.
+    machine: Machine | None = None
     _path: Path | None = field(default=None, repr=False, compare=False)
     _popen: subprocess.Popen | None = field(default=None, repr=False, compare=False)
+
+    def here(self) -> bool:
+        """Whether it can be told from here if it runs: not of another machine's or container's."""
+        if self.machine is None or not (self.machine.boot and machine.here().boot):
+            # All that is written down is a name, which may have changed since.
+            return self.host == _host() or birth(self.pid) == self.born
+        return machine.here().sees(self.machine)
 
     def alive(self) -> bool:
         """Whether the process itself runs (a zombie does not; descendants do not count)."""
@@ -384,19 +387,21 @@ class Records:
         kept = os.dup(0) if terminal else None
         become = 'exec "$@" </dev/null' if kept is None else f'exec "$@" </dev/fd/{kept}'
         script = "\n".join([*_GATE, *preexec, become])
-        read_end, write_end = os.pipe()
+        with limits.said():
+            read_end, write_end = os.pipe()
         try:
             try:
-                popen = subprocess.Popen(
-                    ["/bin/sh", "-c", script, "sh", *command],
-                    cwd=cwd,
-                    env=environment,
-                    stdin=read_end,
-                    stdout=stdout,
-                    stderr=stderr,
-                    start_new_session=True,
-                    pass_fds=() if kept is None else (kept,),
-                )
+                with limits.said():
+                    popen = subprocess.Popen(
+                        ["/bin/sh", "-c", script, "sh", *command],
+                        cwd=cwd,
+                        env=environment,
+                        stdin=read_end,
+                        stdout=stdout,
+                        stderr=stderr,
+                        start_new_session=True,
+                        pass_fds=() if kept is None else (kept,),
+                    )
             finally:
                 os.close(read_end)
                 if kept is not None:
@@ -415,6 +420,7 @@ class Records:
                 host=_host(),
                 started_at=time.time(),
                 started_by=(os.getpid(), birth(os.getpid())),
+                machine=machine.here(),
                 _path=folder / f"{id}.json",
                 _popen=popen,
             )
@@ -426,8 +432,13 @@ class Records:
             os.close(write_end)
         return recorded
 
-    def all(self, *, kind: str | None = None, owner: str | None = None) -> list[Recorded]:
-        """Every record of this machine, of live processes and of ended ones."""
+    def all(
+        self, *, kind: str | None = None, owner: str | None = None, here: bool = True
+    ) -> list[Recorded]:
+        """Every record of this machine, of live processes and of ended ones.
+
+        With ``here=False`` those of other machines (and containers) that share the home.
+        """
         found = []
         try:
             paths = sorted(self.folder.glob("*.json"))
@@ -435,16 +446,15 @@ class Records:
             return []
         for path in paths:
             try:
-                data = json.loads(path.read_text())
-                recorded = Recorded(**{**data, "started_by": tuple(data["started_by"])})
+                recorded = _read(path.read_text())
             except FileNotFoundError:
                 continue
             except (ValueError, TypeError, KeyError):
                 path.unlink(missing_ok=True)  # no version of ours wrote this
                 continue
             recorded._path = path
-            if recorded.host != _host():
-                continue  # a home shared by several machines: another one's process
+            if recorded.here() != here:
+                continue
             if (kind is None or recorded.kind == kind) and (
                 owner is None or recorded.owner == owner
             ):
@@ -485,6 +495,13 @@ def _plain(recorded: Recorded) -> dict:
     finally:
         recorded._popen, recorded._path = popen, path
     return {key: value for key, value in data.items() if not key.startswith("_")}
+
+
+def _read(text: str) -> Recorded:
+    data = json.loads(text)
+    if (where := data.get("machine")) is not None:
+        where = Machine(**where)
+    return Recorded(**{**data, "started_by": tuple(data["started_by"]), "machine": where})
 
 
 def _host() -> str:

@@ -77,8 +77,8 @@ class Workspace:
         return chosen if chosen in lab.tracks else lab.tracks[0]
 
     def new_run(self, label: str) -> Path:
-        """A fresh folder for a run, named by time and what is run."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
+        """A fresh folder for a run, named by time (UTC) and what is run."""
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         for attempt in range(1000):
             folder = self.runs / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
             try:
