@@ -7,13 +7,13 @@ scenario that must see it, ``diagnosis`` what it must be called.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import cut, mistakes
+from grader.cluster import go_settings
 from grader.conformance.gate import Report, conform
 from grader.conformance.processes import Subject
 from grader.course import ROOT
@@ -66,7 +66,7 @@ def operator(
     subprocess.run(
         ["go", "build", "-trimpath", "-o", str(binary), "."],
         cwd=source,
-        env={**os.environ, "CGO_ENABLED": "0"},
+        env=go_settings.environment(),
         check=True,
         capture_output=True,
         text=True,

@@ -35,6 +35,9 @@ BUILD_SECONDS = 600.0
 
 _PYTHON = {"python", "python3"}
 
+#: Options of ``go build`` that need cgo.
+_INSTRUMENTED = {"-race", "-msan", "-asan"}
+
 
 @dataclass(frozen=True)
 class Program:
@@ -114,6 +117,9 @@ class Program:
 
         self.out.mkdir(parents=True, exist_ok=True)
         environment = inherited()
+        if _INSTRUMENTED & {*self.build}:
+            # What these put into a program is C, which Go then has to find a compiler for.
+            del environment["CGO_ENABLED"]
         seen_out = sandbox.OUT if isolation == "bwrap" else str(self.out)
         argv = _interpreted([part.replace("{out}", seen_out) for part in self.build])
         shown = shlex.join(self.build)
