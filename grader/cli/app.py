@@ -119,6 +119,9 @@ def main() -> NoReturn:
         from typer.completion import completion_init
 
         completion_init()
+    from grader.cluster.machine import allow_files
+
+    allow_files()
     command = typer.main.get_command(build(_command_of(sys.argv[1:])))
     try:
         command(prog_name="phase4")
@@ -164,6 +167,11 @@ def report(error: Exception) -> int:
     if kind.__module__.startswith("grader."):
         complain(str(error))
         return int(getattr(error, "exit_code", exit_codes.ENVIRONMENT))
+    from grader.cluster.machine import refusal
+
+    if why := refusal(error):
+        complain(why)
+        return exit_codes.ENVIRONMENT
     if isinstance(error, OSError) and error.filename:
         complain(_of_the_system(error))
         return exit_codes.ENVIRONMENT

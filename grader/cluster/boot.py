@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.cluster import binaries, dirs, pins, process, template
+from grader.cluster import binaries, dirs, machine, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -68,6 +68,7 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
 
     When it raises, or is interrupted, whatever was started has ended.
     """
+    machine.require_files()
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:

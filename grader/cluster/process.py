@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs
+from grader.cluster import dirs, machine
 from grader.cluster.errors import EnvironmentProblem
 
 #: Every process started here carries its record's id in this variable, and so do
@@ -319,6 +319,10 @@ class NotStarted(Exception):
     """The program could not be started; ``str()`` says why in a sentence."""
 
 
+class Refused(NotStarted, EnvironmentProblem):
+    """It is this machine that does not let the program start, whatever program it is."""
+
+
 def executable(
     program: str, cwd: str | os.PathLike[str] | None = None, path: str | None = None
 ) -> str:
@@ -334,6 +338,8 @@ def executable(
         program = os.path.abspath(os.path.join(cwd or os.curdir, program))
     found = shutil.which(program, path=path)
     if found is None:
+        if os.path.isfile(program) and (why := machine.no_programs_from(program)):
+            raise Refused(why)
         wrong = "is not executable" if os.path.exists(program) else "is not there"
         raise NotStarted(f"{program} {wrong}.")
     return os.path.abspath(found)
@@ -368,12 +374,15 @@ class Records:
         and ``stderr`` are as for subprocess; stdin is empty. ``preexec`` are lines
         of POSIX shell that run in the child just before the program takes its
         place, such as ``ulimit -f 1024``. Raises :class:`NotStarted` where the
-        program is not there or not executable.
+        program is not there or not executable, :class:`Refused` where it is this
+        machine that cannot start it.
         """
         command = [os.fspath(part) for part in argv]
         environment = dict(os.environ if env is None else env)
         try:
             command[0] = executable(command[0], cwd, environment.get("PATH", os.defpath))
+        except Refused:
+            raise
         except NotStarted as error:
             raise NotStarted(f"{name} cannot be started: {error}") from None
         folder = dirs.made(self.folder, private=True)
@@ -392,6 +401,10 @@ class Records:
                     stderr=stderr,
                     start_new_session=True,
                 )
+            except OSError as error:
+                if why := machine.refusal(error):
+                    raise Refused(why) from error
+                raise
             finally:
                 os.close(read_end)
             born = birth(popen.pid)

@@ -28,6 +28,7 @@ import pluggy
 import pytest
 
 from grader.cluster.errors import EnvironmentProblem
+from grader.cluster.machine import refusal
 from grader.labs.request import Request
 from grader.verdict import Outcome, Unknown, Verdict
 
@@ -178,10 +179,10 @@ class Plugin:
         if isinstance(error, Outcome):
             return error
         self._log(item, error)
-        if isinstance(error, EnvironmentProblem):
+        if problem := str(error) if isinstance(error, EnvironmentProblem) else refusal(error):
             return Unknown(
                 expected="This machine can do what the check needs.",
-                seen=f"{error} That says nothing about your work.",
+                seen=f"{problem} That says nothing about your work.",
                 next="`phase4 doctor` says what is missing and how to get it.",
                 diagnosis="environment",
             )

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.cluster.process import NotStarted, Recorded, records, wait_gone
+from grader.cluster import machine
+from grader.cluster.process import NotStarted, Recorded, Refused, records, wait_gone
 from grader.runner import limits, sandbox
-from grader.verdict import Fail
+from grader.verdict import Fail, NotGraded, Outcome
 
 if TYPE_CHECKING:
     from grader.wire import Wire
@@ -139,6 +140,8 @@ class RunningProgram:
                     stderr=err,
                     preexec=limits.preexec(),
                 )
+            except Refused as error:
+                raise self._refused(str(error)) from None
             except NotStarted as error:
                 raise Fail(
                     f"`{self.shown}` starts.",
@@ -344,8 +347,11 @@ class RunningProgram:
             )
         return how
 
-    def ended(self, what: str) -> Fail:
-        """The sentence for a program that ended although ``what`` was still awaited."""
+    def ended(self, what: str) -> Outcome:
+        """The sentence for a program that ended although ``what`` was still awaited.
+
+        NotGraded where it never ran, as this machine cannot start it.
+        """
         how = self.exited
         expected = f"`{self.shown}` {what}."
         if how is not None and how.by == "grader":
@@ -360,6 +366,12 @@ class RunningProgram:
                 diagnosis="program-over-limit",
                 evidence=self._last_output(),
             )
+        if how is not None and how.code and self._process is not None:
+            why = machine.refused_by_shell(how.code, self.stderr_tail()) or (
+                "" if self.stdout_lines else machine.for_another_machine(self._process.argv[0])
+            )
+            if why:
+                return self._refused(why)
         return Fail(
             expected,
             f"It {how} instead."
@@ -368,6 +380,16 @@ class RunningProgram:
             f"`phase4 run -- {self.shown}` in {os.path.abspath(self._folder)}.",
             diagnosis="program-exited",
             evidence=self._last_output(),
+        )
+
+    def _refused(self, why: str) -> NotGraded:
+        """It is the machine that does not start it: says nothing about the program."""
+        seen, _, remedy = why.partition(". ")
+        return NotGraded(
+            f"`{self.shown}` starts.",
+            f"This machine does not start it: {seen}.",
+            next=remedy,
+            diagnosis="machine-refused",
         )
 
     def _last_output(self) -> tuple[str, ...]:
