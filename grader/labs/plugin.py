@@ -74,6 +74,7 @@ class Plugin:
         from grader.labs import fixtures
 
         config.phase4 = self  # type: ignore[attr-defined]
+        os.chdir(self.request.run_dir)
         config.pluginmanager.register(fixtures, "phase4-fixtures")
 
     # -- collecting ---------------------------------------------------------
