@@ -192,7 +192,7 @@ class Plugin:
                 expected="The grader reaches a verdict in time.",
                 seen=f"It was still at it after {self.request.check_seconds:g} s and was stopped. "
                 "That says nothing about your work.",
-                next=f"Run it again; if it repeats, report it with {self.request.log}.",
+                next=_report_it(self.request),
                 diagnosis="grader-timed-out",
             )
         return grader_failed(type(error).__name__, self.request)
@@ -234,9 +234,18 @@ def grader_failed(why: str, request: Request) -> Unknown:
     return Unknown(
         expected="The grader reaches a verdict.",
         seen=f"The grader itself failed ({why}). That says nothing about your work.",
-        next=f"Run it again; if it repeats, report it with {request.log}.",
+        next=_report_it(request),
         diagnosis="grader-failed",
     )
+
+
+def _report_it(request: Request) -> str:
+    """What to do about a fault of ours: the file to send along is named where there is one."""
+    there = (
+        path for path in (request.log, request.output) if path.is_file() and path.stat().st_size
+    )
+    log = next(there, None)
+    return "Run it again; if it repeats, report it" + (f" with {log}." if log else ".")
 
 
 def _declared(item: pytest.Item) -> dict[str, Any] | None:

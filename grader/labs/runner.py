@@ -167,7 +167,7 @@ def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
     try:
         with (
             dirs.writing(request.run_dir),
-            (request.run_dir / "grader.out").open("wb") as output,
+            request.output.open("wb") as output,
         ):
             process = subprocess.Popen(
                 [sys.executable, "-I", "-X", "utf8", str(SESSION), str(request.save())],

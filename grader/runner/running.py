@@ -93,10 +93,13 @@ class RunningProgram:
         env: Mapping[str, str],
         wire: Wire | None,
         sandboxed: bool = False,
+        by_hand: str = "",
     ) -> None:
         self.client = client
         #: The command as its author wrote it.
         self.shown = shown
+        #: The same for a shell: with the file that the build made for ``{out}/…``.
+        self.by_hand = by_hand or shown
         self.wire = wire
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
@@ -377,7 +380,7 @@ class RunningProgram:
             f"It {how} instead."
             + (" The last lines of its standard error are below." if self.stderr_tail(1) else ""),
             next="Start it as it was started here: "
-            f"`phase4 run -- {self.shown}` in {os.path.abspath(self._folder)}.",
+            f"`phase4 run -- {self.by_hand}` in {os.path.abspath(self._folder)}.",
             diagnosis="program-exited",
             evidence=self._last_output(),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 
 from grader.cluster import go_settings
 from grader.runner import limits
+from grader.runner.offline import offline
 from grader.runner.program import Program
+from grader.verdict import Fail
 
 needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go here")
 
@@ -193,3 +196,16 @@ def test_a_python_answer_gets_the_courses_interpreter_and_no_settings(
     running = program(PYTHON, argv=argv)
     assert running.wait_exit(20).code == 0, running.stderr_tail()
     assert running.stdout_lines == [sys.prefix, "[]", "0 False \u2014"]
+
+
+def test_the_advice_for_a_built_program_can_be_followed(tmp_path: Path, monkeypatch) -> None:
+    """`{out}` is the grader's word: a shell, and `phase4 run`, need the file."""
+    monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
+    (tmp_path / "lab").mkdir()
+    script = "printf '#!/bin/sh\\nexit 3\\n' > '{out}/x' && chmod +x '{out}/x'"
+    program = Program(("{out}/x",), tmp_path / "lab", tmp_path / "my out", ("sh", "-c", script))
+    with offline(program, tmp_path / "run") as running:
+        with pytest.raises(Fail) as caught:
+            running.until(lambda: False, 20, "prints it")
+    advised = caught.value.message.next.split("`")[1]
+    assert subprocess.run(shlex.split(advised)[3:]).returncode == 3, advised
