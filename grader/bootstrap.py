@@ -242,6 +242,14 @@ def _configured() -> str:
     try:
         asked = subprocess.run(
             [str(python()), "-I", "-m", "pip", "config", "list"],
+            # A `user = true` in them would have this command look at one file alone.
+            env={
+                **os.environ,
+                "PIP_USER": "0",
+                "PIP_GLOBAL": "0",
+                "PIP_SITE": "0",
+                "PIP_QUIET": "0",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
