@@ -237,7 +237,17 @@ def _check_again(folder: Path) -> int:
     root = Path(__file__).resolve().parents[2]
     say(f"again: phase4 check {lab} --seed {seed}")
     return subprocess.call(
-        [sys.executable, str(root / "grader"), "check", lab, "--seed", str(seed)]
+        [
+            sys.executable,
+            "-I",
+            "-X",
+            "utf8",
+            str(root / "grader"),
+            "check",
+            lab,
+            "--seed",
+            str(seed),
+        ]
     )
 
 

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs, pins
+from grader.cluster import dirs, go_settings, pins
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted, Recorded, records
 
@@ -62,7 +62,9 @@ def go_version(command: Path) -> tuple[int, ...] | None:
 
 def needed_go() -> tuple[int, int]:
     """The oldest Go that builds the control plane: what go.mod asks for."""
-    found = re.search(r"^go (\d+)\.(\d+)", (MODULES / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^go (\d+)\.(\d+)", (MODULES / "go.mod").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert found is not None
     return int(found[1]), int(found[2])
 
@@ -119,11 +121,6 @@ def build(names: Iterable[str], target: Callable[[str], Path], progress: Progres
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def environment() -> Mapping[str, str]:
-    """The environment of every Go build of the course: one set of flags, one build cache."""
-    return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
-
-
 def _run(command: Path, names: list[str], staging: Path, log: Path, progress: Progress) -> None:
     major, minor, _ = pins.KUBERNETES.removeprefix("v").split(".")
     version = "k8s.io/component-base/version"
@@ -157,7 +154,7 @@ def _go(argv: list[str | Path], stdout: IO, stderr: IO, follow: _Following) -> i
             name="go-build",
             kind="build",
             cwd=MODULES,
-            env=environment(),
+            env=go_settings.environment(),
             stdout=stdout,
             stderr=stderr,
         )

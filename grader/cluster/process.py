@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs, limits, machine
+from grader.cluster import dirs, limits, machine, refusals
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.machine import Machine
 
@@ -321,6 +321,10 @@ class NotStarted(Exception):
     """The program could not be started; ``str()`` says why in a sentence."""
 
 
+class Refused(NotStarted, EnvironmentProblem):
+    """It is this machine that does not let the program start, whatever program it is."""
+
+
 def executable(
     program: str, cwd: str | os.PathLike[str] | None = None, path: str | None = None
 ) -> str:
@@ -336,6 +340,8 @@ def executable(
         program = os.path.abspath(os.path.join(cwd or os.curdir, program))
     found = shutil.which(program, path=path)
     if found is None:
+        if os.path.isfile(program) and (why := refusals.no_programs_from(program)):
+            raise Refused(why)
         wrong = "is not executable" if os.path.exists(program) else "is not there"
         raise NotStarted(f"{program} {wrong}.")
     return os.path.abspath(found)
@@ -372,12 +378,15 @@ class Records:
         process's own (a debugger reads from it). ``preexec`` are lines
         of POSIX shell that run in the child just before the program takes its
         place, such as ``ulimit -f 1024``. Raises :class:`NotStarted` where the
-        program is not there or not executable.
+        program is not there or not executable, :class:`Refused` where it is this
+        machine that cannot start it.
         """
         command = [os.fspath(part) for part in argv]
         environment = dict(os.environ if env is None else env)
         try:
             command[0] = executable(command[0], cwd, environment.get("PATH", os.defpath))
+        except Refused:
+            raise
         except NotStarted as error:
             raise NotStarted(f"{name} cannot be started: {error}") from None
         folder = dirs.made(self.folder, private=True)
@@ -391,17 +400,20 @@ class Records:
             read_end, write_end = os.pipe()
         try:
             try:
-                with limits.said():
-                    popen = subprocess.Popen(
-                        ["/bin/sh", "-c", script, "sh", *command],
-                        cwd=cwd,
-                        env=environment,
-                        stdin=read_end,
-                        stdout=stdout,
-                        stderr=stderr,
-                        start_new_session=True,
-                        pass_fds=() if kept is None else (kept,),
-                    )
+                popen = subprocess.Popen(
+                    ["/bin/sh", "-c", script, "sh", *command],
+                    cwd=cwd,
+                    env=environment,
+                    stdin=read_end,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                    pass_fds=() if kept is None else (kept,),
+                )
+            except OSError as error:
+                if why := refusals.refusal(error):
+                    raise Refused(why) from error
+                raise
             finally:
                 os.close(read_end)
                 if kept is not None:

@@ -54,6 +54,7 @@ def offline(
         env=environment,
         wire=None,
         sandboxed=inside,
+        by_hand=shown(program.argv("{kubeconfig}")),
     )
     subreaper.adopt()
     try:

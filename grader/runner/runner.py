@@ -132,6 +132,7 @@ class Runner:
             env=environment,
             wire=wire,
             sandboxed=inside,
+            by_hand=shown(program.argv("{kubeconfig}")),
         )
         wire.on_kill(running.kill_now)
         self.programs.append(running)

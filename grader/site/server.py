@@ -130,7 +130,7 @@ def start(port: int | None = None, timeout: float = 10.0) -> str:
     with (folder / "site.log").open("wb") as log:
         record = records.start(
             [
-                *(sys.executable, "-m", "grader.site.server"),
+                *(sys.executable, "-E", "-X", "utf8", "-m", "grader.site.server"),
                 *(str(port or FIRST_PORT), str(_note()), wanted),
             ],
             name="site",

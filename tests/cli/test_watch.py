@@ -24,9 +24,9 @@ PATIENCE = 120
 class Watching:
     """A ``check --watch`` that runs, and its lines as they come."""
 
-    def __init__(self, lab: Lab, env: dict[str, str]) -> None:
+    def __init__(self, lab: Lab, env: dict[str, str], around: list[str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-u", str(ROOT / "grader"), "check", lab.id, "--watch"],
+            [*around, sys.executable, "-u", str(ROOT / "grader"), "check", lab.id, "--watch"],
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -60,11 +60,18 @@ def lab() -> Lab:
     pytest.skip("no such lab yet")
 
 
-@pytest.fixture(params=["events", "polling"])
+@pytest.fixture(params=["events", "polling", "no watchers left", "no watches left"])
 def watching(request, lab: Lab, workspace_dir: Path) -> Iterator[Watching]:
     workspace.init(workspace_dir, "python")
     forced = {"WATCHFILES_FORCE_POLLING": "true"} if request.param == "polling" else {}
-    running = Watching(lab, forced)
+    around = []
+    if request.param.startswith("no "):
+        which = {"no watchers left": "instances", "no watches left": "watches"}[request.param]
+        limit = f"echo 0 > /proc/sys/user/max_inotify_{which}"
+        around = ["unshare", "-Ur", "sh", "-c", f'{limit} && exec "$@"', "sh"]
+        if subprocess.run([*around, "true"], stderr=subprocess.DEVNULL).returncode:
+            pytest.skip("this user may make no user namespace")
+    running = Watching(lab, forced, around)
     yield running
     running.process.kill()
     running.process.wait()

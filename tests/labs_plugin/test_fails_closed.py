@@ -296,3 +296,11 @@ def test_an_isolation_that_is_not_there_ends_before_anything_starts(graded):
 
     with pytest.raises(EnvironmentProblem, match="none or bwrap"):
         graded(checks("pass"), isolation="chroot")
+
+
+def test_only_a_file_that_is_there_is_to_be_sent_along(graded, tmp_path):
+    report = graded(checks("os._exit(0)"))
+    advice = report.checks[0].message.next
+    assert "report it" in advice and "grader.log" not in advice
+    named = [word.rstrip(".") for word in advice.split() if word.startswith("/")]
+    assert all(Path(word).is_file() for word in named), advice
