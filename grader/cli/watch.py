@@ -55,6 +55,8 @@ def _changes(folders: list[Path], polling: bool | None) -> Iterator[object]:
     Polls where the system has no more watchers to give (editors and other tools
     take hundreds).
     """
+    import watchfiles
+
     changes = watchfiles.watch(
         *folders,
         debounce=200,
@@ -77,6 +79,8 @@ def _changes(folders: list[Path], polling: bool | None) -> Iterator[object]:
 
 def _stamps(folders: list[Path]) -> dict[str, tuple[int, int, int]]:
     """What tells one state of the folders' files from another; what editors leave is passed over."""
+    import watchfiles
+
     wanted = watchfiles.DefaultFilter()
     found = {}
     for folder in folders:
