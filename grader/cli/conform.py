@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 if TYPE_CHECKING:
-    from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+    from grader.conformance.suite import Report
 
 #: Letters above a column of the picture.
 _HEAD = 26
@@ -52,9 +52,9 @@ def conform(
     from grader import cluster as clusters
     from grader.cli import progress_line
     from grader.cluster.process import NotStarted, executable
-    from grader.conformance.gate import conform as run_gate
-    from grader.conformance.gate import select
     from grader.conformance.processes import Subject
+    from grader.conformance.suite import conform as run_gate
+    from grader.conformance.suite import select
     from grader.runner.program import Program
 
     try:

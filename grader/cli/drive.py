@@ -117,9 +117,7 @@ def timeline(
 
     folder = runs.find(run)
     if to is not None:
-        from grader.report import timeline_page
-
-        print(f"{to}: {timeline_page.write(folder, to)} records. Open it in a browser.")
+        print(f"{to}: {_draw(folder, to)} records. Open it in a browser.")
         return
     chosen = picture.entries(folder, by=by or None, resource=resource or None, reads=not writes)
     if as_json:
@@ -131,6 +129,38 @@ def timeline(
         print(entry.line)
     if not chosen:
         print("Nothing of that kind was said.")
+
+
+#: Seconds of the control plane's answer to a run that are drawn after its last record.
+_AFTERWARDS = 2.0
+
+
+def _draw(folder: Path, to: Path) -> int:
+    """Draw a run's folder into a file; returns how many records it shows.
+
+    Where the cluster is still there, what the API server's audit log has of the
+    time of the run is drawn as well: kubectl, and the control plane's controllers.
+    """
+    from grader import cluster
+    from grader.cluster.errors import EnvironmentProblem
+    from grader.cluster.interface import Capability
+    from grader.report import timeline_page
+    from grader.witness import Timeline
+    from grader.witness.trace import end
+    from grader.workspace import files
+
+    timeline = Timeline(folder)
+    facts: list[str] = []
+    try:
+        found = cluster.find()
+        if found is not None and Capability.AUDIT in found.capabilities and len(timeline):
+            last = max(end(record) for record in timeline)
+            timeline = Timeline(folder, cluster=found).before(last + _AFTERWARDS)
+            facts += [f"{name} {version}" for name, version in sorted(found.versions.items())]
+    except EnvironmentProblem:
+        pass  # what the wires recorded is there without it
+    files.write(to, timeline_page.page(timeline, title=folder.name, facts=facts))
+    return len(timeline)
 
 
 def replay(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted
 from grader.wire import RuleError, Wire, runs

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
-    from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+    from grader.conformance.suite import Report
 
 
 #: Parts whose names are broken in two above a narrow column.

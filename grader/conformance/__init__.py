@@ -2,6 +2,6 @@
 
 It takes a command, runs it behind wires, and judges by what was said on them
 and by what the API server held: never by the operator's own log. See
-:func:`grader.conformance.gate.conform`; the contract is in
+:func:`grader.conformance.suite.conform`; the contract is in
 :mod:`grader.conformance.contract`.
 """

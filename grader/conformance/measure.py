@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import cut, mistakes
-from grader.conformance.gate import Report, conform
 from grader.conformance.processes import Subject
+from grader.conformance.suite import Report, conform
 from grader.course import ROOT
 from grader.verdict import Verdict
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.conformance import lab
-from grader.labs import check
+from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
@@ -37,9 +36,11 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     # Every wait of the gate has a limit of its own.
     with (
         phase4.untimed("the gate's functional part"),
-        lab.bench(submission, run, cluster, api, grading) as bench,
+        suite_checks.bench(submission, run, cluster, api, grading) as bench,
     ):
-        found = lab.results(bench, lab.asked_for(grading, SCENARIOS), first="functional/create")
+        found = suite_checks.results(
+            bench, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+        )
     observe("seconds by scenario", {id: round(r.duration, 1) for id, r in found.items()})
     if fifty := found.get("functional/fifty"):
         observe("50 WebApps with 3 replicas", fifty.measured)
@@ -53,7 +54,7 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     evidence="live",
 )
 def check_converges(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/converges"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/converges"])
 
 
 @check(
@@ -63,7 +64,7 @@ def check_converges(gate):
     evidence="live",
 )
 def check_changes(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/changes"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/changes"])
 
 
 @check(
@@ -73,7 +74,7 @@ def check_changes(gate):
     evidence="live",
 )
 def check_drift(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/drift"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/drift"])
 
 
 @check(
@@ -83,7 +84,7 @@ def check_drift(gate):
     evidence="live",
 )
 def check_ownership(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/ownership"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/ownership"])
 
 
 @check(
@@ -93,7 +94,7 @@ def check_ownership(gate):
     evidence="live",
 )
 def check_others(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/others"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/others"])
 
 
 @check(
@@ -103,7 +104,7 @@ def check_others(gate):
     evidence="live",
 )
 def check_cleanup(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/cleanup"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/cleanup"])
 
 
 @check(
@@ -113,7 +114,7 @@ def check_cleanup(gate):
     evidence="live",
 )
 def check_status(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/status"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/status"])
 
 
 @check(
@@ -123,7 +124,7 @@ def check_status(gate):
     evidence="live",
 )
 def check_load(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/load"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/load"])
 
 
 @check(
@@ -133,4 +134,4 @@ def check_load(gate):
     evidence="build",
 )
 def check_process(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/process"])
+    suite_checks.require(gate, *SCENARIOS["4.3.2/process"])

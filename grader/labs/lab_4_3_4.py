@@ -11,13 +11,12 @@ import re
 
 import pytest
 
-from grader.conformance import lab
 from grader.conformance.parts.killpoints import kill_table
 from grader.conformance.picture import kill_picture
 from grader.evidence import answers as written
 from grader.evidence import citations
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
-from grader.labs import check
+from grader.labs import check, suite_checks
 from grader.verdict import Fail, NotGraded
 
 #: One check does its own runs, and no others.
@@ -104,7 +103,7 @@ def predicted(answers):
 
 @pytest.fixture(scope="module")
 def bench(predicted, submission, run, cluster, api, grading):
-    with lab.bench(submission, run, cluster, api, grading) as made:
+    with suite_checks.bench(submission, run, cluster, api, grading) as made:
         view = made.for_lab("killpoints")
         yield view
         view.end_own()

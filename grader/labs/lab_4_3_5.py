@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.conformance import lab
-from grader.labs import check
+from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
@@ -27,9 +26,11 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     # Every wait of the gate has a limit of its own.
     with (
         phase4.untimed("errors at every write"),
-        lab.bench(submission, run, cluster, api, grading) as bench,
+        suite_checks.bench(submission, run, cluster, api, grading) as bench,
     ):
-        found = lab.results(bench, lab.asked_for(grading, SCENARIOS), first="functional/create")
+        found = suite_checks.results(
+            bench, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+        )
     for name in ("create", "delete"):
         if one := found.get(f"faults/errors-on-{name}"):
             observe(f"errors on the writes of a {name}", one.measured.get("converged") or {})
@@ -46,7 +47,7 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     evidence="live",
 )
 def check_create(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/create"])
+    suite_checks.require(gate, *SCENARIOS["4.3.5/create"])
 
 
 @check(
@@ -56,7 +57,7 @@ def check_create(gate):
     evidence="live",
 )
 def check_delete(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/delete"])
+    suite_checks.require(gate, *SCENARIOS["4.3.5/delete"])
 
 
 @check(
@@ -66,7 +67,7 @@ def check_delete(gate):
     evidence="live",
 )
 def check_backoff(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/backoff"])
+    suite_checks.require(gate, *SCENARIOS["4.3.5/backoff"])
 
 
 @check(
@@ -76,4 +77,4 @@ def check_backoff(gate):
     evidence="live",
 )
 def check_newest(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/newest"])
+    suite_checks.require(gate, *SCENARIOS["4.3.5/newest"])

@@ -9,13 +9,12 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from grader import cut
-from grader.cli import exit_codes
+from grader import cut, exit_codes
 from grader.cli.app import build
 from grader.conformance import measure
-from grader.conformance.gate import FIRST, Report, run_all, select
 from grader.conformance.picture import kill_picture
 from grader.conformance.scenario import Result, Scenario
+from grader.conformance.suite import FIRST, Report, run_all, select
 from grader.course import ROOT
 from grader.evidence import citations
 from grader.verdict import Message, Verdict

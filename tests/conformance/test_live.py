@@ -12,9 +12,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from grader import cluster as clusters
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.conformance import measure
-from grader.conformance.gate import conform
+from grader.conformance.suite import conform
 from grader.course import ROOT
 from grader.verdict import Verdict
 from grader.witness import Timeline

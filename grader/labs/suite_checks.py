@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from grader.conformance.bench import Bench
-from grader.conformance.gate import prepare, run_all, select
 from grader.conformance.processes import Subject
 from grader.conformance.scenario import Result, judge
+from grader.conformance.suite import prepare, run_all, select
 from grader.verdict import Fail, NotGraded, Unknown, Verdict
 
 if TYPE_CHECKING:
