@@ -6,7 +6,8 @@ import re
 
 from docs_hooks.text import cell
 from grader.conformance.measure import scenario_of, wrong_operators
-from grader.conformance.scenario import PARTS, scenarios
+from grader.conformance.parts import scenarios
+from grader.conformance.scenario import PARTS
 
 #: What a part is about, in the words of somebody who has not read its code.
 ABOUT = {

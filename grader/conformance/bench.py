@@ -1,128 +1,65 @@
-"""Where an operator is tried: a cluster, the operator's processes, and what was seen.
+"""What one scenario works with: WebApps of its own, an operator, and what was seen of both.
 
-A :class:`Bench` holds what a whole run shares; each scenario works on a view of
-it with a namespace and a log of its own. Scenarios that are not ``alone`` share
-one operator process and run at the same time, each with WebApps of its own.
+Scenarios that are not ``alone`` share one operator process and run at the same
+time, each with WebApps of its own. What they share is the
+:class:`~grader.conformance.trial.Trial`.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.cluster.api import Api, ApiError
 from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
-from grader.conformance.history import History
-from grader.conformance.processes import Processes, Subject, wait
-from grader.runner import Runner, RunningProgram
+from grader.conformance.processes import wait
+from grader.conformance.trial import Trial
+from grader.runner import RunningProgram
 from grader.verdict import Fail, Unknown
 from grader.wire.records import WRITE_VERBS, Exchange
 
 if TYPE_CHECKING:
-    from grader.cluster.interface import Cluster
-    from grader.conformance.scenario import Scenario
     from grader.wire import RuleHandle
 
 #: Seconds. Long enough for a slow operator that lists everything once a second;
 #: only a wrong one waits it out.
 SETTLE = 15.0
-#: Scenarios that share the operator process and run at the same time.
-AT_ONCE = 8
 
 
 class Bench:
-    """One run of the gate against one subject."""
+    """A scenario's part of a trial; use it as a context manager.
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        subject: Subject,
-        run_dir: Path,
-        *,
-        seed: int = 0,
-        runner: Runner | None = None,
-        patience: float = 1.0,
-    ) -> None:
-        """``runner``: one that is there already; it is not closed with the bench.
+    ``alone`` says that it starts operators of its own, and that no other scenario
+    runs meanwhile; the shared one is then not its to use. Rules that it added and
+    processes that it started are gone when the block is left.
+    """
 
-        ``patience`` scales every wait for a world to become right.
-        """
-        self.cluster = cluster
-        self.run_dir = run_dir
-        self.seed = seed
-        self.patience = patience
-        self.api = Api(cluster, user_agent="phase4-conformance")
-        self.history = History(self.api)
+    def __init__(self, trial: Trial, name: str, *, alone: bool) -> None:
+        self.trial = trial
+        self.api, self.history, self.seed = trial.api, trial.history, trial.seed
+        self.patience = trial.patience
         self.measured: dict[str, Any] = {}
-        self.rng = random.Random(seed)
-        self.log_path = run_dir / "gate.log"
-        #: Whether this view may start processes of its own, and those it did start.
-        self._alone = False
+        self.rng = random.Random(f"{trial.seed}/{name}")
+        self._processes = trial.processes
+        self._alone = alone
+        #: What was started here, in order; rules on the shared process's wire; namespaces.
         self._own: list[RunningProgram] = []
-        #: Rules that this view has put on the wire of the shared process.
         self._rules: list[RuleHandle] = []
-        self._processes = Processes(
-            subject, runner or Runner(cluster, run_dir, seed=seed).__enter__()
-        )
-        self._owns_runner = runner is None
-        self._aside_namespace: list[str] = []
-        self._asides = itertools.count(1)
-        #: Namespaces of all views, and those of this one.
         self._namespaces: list[str] = []
-        self._mine: list[str] = []
 
-    def for_scenario(self, one: Scenario) -> Bench:
-        """A view with measurements, randomness and namespaces of its own."""
-        return self._view(one.id, alone=one.alone)
+    def __enter__(self) -> Bench:
+        return self
 
-    def for_lab(self, name: str) -> Bench:
-        """The same for a lab's own work with the bench, alone with its operator."""
-        return self._view(name, alone=True)
-
-    def _view(self, name: str, alone: bool) -> Bench:
-        view = object.__new__(Bench)
-        view.__dict__.update(self.__dict__)
-        view.measured = {}
-        view.rng = random.Random(f"{self.seed}/{name}")
-        view._alone = alone
-        view._own, view._rules, view._mine = [], [], []
-        return view
-
-    def log(self, text: str) -> None:
-        with self._processes.lock, self.log_path.open("a", encoding="utf-8") as log:
-            log.write(text.rstrip() + "\n")
-
-    def close(self) -> None:
-        """End every process, and ask for the namespaces to be deleted."""
-        if self._owns_runner:
-            self._processes.runner.close()
-        else:
-            self.end_own()
-            self.stop_shared()
-        self.history.close()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self.let_go, self._namespaces))
-        self._remove_records()
+    def __exit__(self, *_: object) -> None:
+        self.end_own()
 
     # -- the operator ---------------------------------------------------------------
-
-    def ready(self, resyncing: bool = False) -> None:
-        """See to it that the shared process runs: start it, again where it has died."""
-        self._processes.share(resyncing)
 
     def stop_shared(self) -> None:
         """End the shared process, so that a scenario can have one of its own."""
         self._processes.stop_shared()
-
-    def abandon(self) -> None:
-        """End every process for good: whatever waits for one of them waits no longer."""
-        self._processes.abandon()
 
     @property
     def operator(self) -> RunningProgram:
@@ -166,44 +103,9 @@ class Bench:
 
     def namespace(self) -> str:
         """A fresh namespace."""
-        name = self._made_namespace()
-        self._mine.append(name)
-        return name
-
-    def _made_namespace(self) -> str:
-        name = f"gate-{random.SystemRandom().randrange(16**8):08x}"
-        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        name = self.trial.new_namespace()
         self._namespaces.append(name)
         return name
-
-    def let_go(self, namespace: str) -> None:
-        """Delete a namespace although nobody may be left to remove its finalizers."""
-        try:
-            for item in self.api.list(contract.WEBAPPS, namespace)["items"]:
-                name = item["metadata"]["name"]
-                self.api.delete(contract.WEBAPPS, name, namespace)
-                if self.api.find(contract.WEBAPPS, name, namespace):
-                    self.api.patch(
-                        contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace
-                    )
-            self.api.delete("namespaces", namespace)
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
-
-    def _remove_records(self) -> None:
-        """Delete the records of our WebApps: nobody else does, and a wrong operator did not."""
-        ours = set(self._namespaces)
-        for record in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]:
-            owners = {value.partition("/")[0] for value in (record.get("data") or {}).values()}
-            if owners & ours:
-                try:
-                    self.api.delete(
-                        "configmaps", record["metadata"]["name"], contract.DNS_NAMESPACE
-                    )
-                except ApiError as error:
-                    if error.status != 404:
-                        raise
 
     def name(self) -> str:
         """A name that no operator can know beforehand."""
@@ -240,11 +142,7 @@ class Bench:
 
     def world(self, app: dict) -> World:
         """The world of that very WebApp, as the API server has it."""
-        meta = app["metadata"]
-        world = self.history.world(meta["namespace"], meta["name"])
-        if world.webapp is not None and world.webapp["metadata"]["uid"] != meta["uid"]:
-            return World(None)
-        return world
+        return self.history.world_of(app)
 
     # -- waiting --------------------------------------------------------------------
 
@@ -298,24 +196,19 @@ class Bench:
 
     def _one_more_seen_to(self, program: RunningProgram, timeout: float) -> None:
         """Make a WebApp that is nobody's concern, and wait until the operator writes for it."""
-        namespace = self._aside()
-        made = self.create(namespace, f"aside-{next(self._asides)}", replicas=0)
-        name, record = made["metadata"]["name"], contract.record_name(made)
+        made = self.trial.one_aside()
+        meta, record = made["metadata"], contract.record_name(made)
         if not self.wait_exchange(
             program,
-            lambda e: (e.namespace == namespace and e.name == name) or e.name == record,
+            lambda e: (
+                (e.namespace == meta["namespace"] and e.name == meta["name"]) or e.name == record
+            ),
             timeout,
         ):
-            self.log(
-                f"{name} was not seen to within {timeout:g} s: rest is judged by silence alone."
+            self.trial.log(
+                f"{meta['name']} was not handled within {timeout:g} s: whether the operator is "
+                "idle is judged by silence alone."
             )
-
-    def _aside(self) -> str:
-        """The namespace of such WebApps: none of a view's own, so that nothing counts there."""
-        with self._processes.lock:
-            if not self._aside_namespace:
-                self._aside_namespace.append(self._made_namespace())
-            return self._aside_namespace[0]
 
     def gone(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> None:
         """Wait until the WebApp, its record and its Pods are gone."""
@@ -366,7 +259,7 @@ class Bench:
         self, app: dict, doing: str, timeout: float, problems: list[str], fail: dict[str, Any]
     ) -> Fail:
         shown = problems[:3] + ([f"And {len(problems) - 3} more."] if problems[3:] else [])
-        found = diagnosis.of_stuck(self, app)
+        found = diagnosis.of_stuck(app, self.history, self.exchanges(), self.programs())
         fields: dict[str, Any] = {
             "why": found.why
             or "Level-triggered means: whatever happened before, the world ends as the spec says.",
@@ -395,12 +288,12 @@ class Bench:
         return sorted(found, key=lambda exchange: exchange.t_request)
 
     def writes(self, since: float = 0.0) -> list[Exchange]:
-        """The operator's writes since then for this view's WebApps, or for nobody's at all.
+        """The operator's writes since then for this scenario's WebApps, or for nobody's at all.
 
         Leases and events are left out, and what it does for the WebApps of
         other scenarios.
         """
-        others = set(self._namespaces) - set(self._mine)
+        others = set(self.trial.namespaces) - set(self._namespaces)
         records = {
             contract.record_name(state.object)
             for state in self.history.states(resource="webapps")
@@ -437,7 +330,7 @@ class Bench:
         return program.exited is not None
 
     def programs(self) -> list[RunningProgram]:
-        """The processes that this view is about: its own, or the shared one."""
+        """The processes that this scenario is about: its own, or the shared one."""
         if self._alone:
             return list(self._own)
         shared = self._processes.shared

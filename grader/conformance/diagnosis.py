@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 from grader.conformance import contract
 from grader.conformance.contract import is_ready, shortfalls, status_shortfalls
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 if TYPE_CHECKING:
-    from grader.conformance.bench import Bench
+    from collections.abc import Iterable, Sequence
+
+    from grader.conformance.history import History
+    from grader.runner import RunningProgram
+    from grader.wire.records import Exchange
 
 #: Exchanges shown below a message.
 _SHOWN = 8
@@ -27,8 +32,13 @@ class Diagnosis:
     evidence: tuple[str, ...] = ()
 
 
-def of_stuck(bench: Bench, app: dict) -> Diagnosis:
-    """Why the world of a WebApp did not become right.
+def of_stuck(
+    app: dict,
+    history: History,
+    exchanges: Iterable[Exchange],
+    programs: Sequence[RunningProgram],
+) -> Diagnosis:
+    """Why a WebApp did not converge: ``exchanges`` are what its operator's ``programs`` said.
 
     Looks, in this order, for: a process that died; nothing done at all; a
     finalizer removed before the cleanup; a write that was forbidden; a status
@@ -36,15 +46,13 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
     again and again, an update answered Conflict; a write that failed, was never
     tried again, and is the one that is missing.
     """
-    from grader.witness import describe
-
     meta = app["metadata"]
-    owners = _owners(bench, meta["namespace"])
-    concerned = [e for e in bench.exchanges() if _concerns(e, meta, owners)]
+    owners = _owners(history, meta["namespace"])
+    concerned = [e for e in exchanges if _concerns(e, meta, owners)]
     writes = [e for e in concerned if e.verb in WRITE_VERBS]
     shown = tuple(describe(e) for e in writes[-_SHOWN:])
 
-    for program in bench.programs():
+    for program in programs:
         ended = program.exited
         if ended is not None and ended.by == "itself":
             said = program.stderr_tail(8)
@@ -64,7 +72,7 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
             "Does an event of it reach the queue, and a worker the key?",
             tuple(describe(e) for e in concerned[-_SHOWN:]),
         )
-    if bench.world(app).webapp is None and bench.history.record(meta["uid"]):
+    if history.world_of(app).webapp is None and history.record(meta["uid"]):
         return Diagnosis(
             "finalizer-removed-early",
             "The finalizer is the only thing that keeps the WebApp until the cleanup is done: "
@@ -124,7 +132,7 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
                 "On a retry read the object again, and work the change out from what it is now.",
                 (f"{verb} {target} {name}", *(describe(e) for e in stale[-3:])),
             )
-    missing = _targets_missing(bench, app)
+    missing = _targets_missing(history, app)
     for (verb, target, name), attempts in by_target.items():
         last = attempts[-1]
         if target in missing and _failed(last):
@@ -135,7 +143,7 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
                 "Return the error to the worker, and let it put the key back with a delay.",
                 (describe(last), f"…and nothing after it to {verb} {target} {name}."),
             )
-    if _only_the_status_lags(bench, app):
+    if _only_the_status_lags(history, app):
         return Diagnosis(
             "stale-status",
             "The world is as the spec says, and the status still tells of an earlier one: users, "
@@ -156,14 +164,14 @@ def _failed(exchange: Any) -> bool:
     )
 
 
-def _targets_missing(bench: Bench, app: dict) -> set[str]:
+def _targets_missing(history: History, app: dict) -> set[str]:
     """What would have to be written still, as rules name it."""
-    world = bench.world(app)
+    world = history.world_of(app)
     live = world.webapp
     if live is None or contract.is_terminating(live):
-        found = {"configmaps"} if bench.history.record(app["metadata"]["uid"]) else set()
+        found = {"configmaps"} if history.record(app["metadata"]["uid"]) else set()
         return found | ({"webapps"} if live is not None else set())
-    status = _status_shortfalls(bench, app)
+    status = _status_shortfalls(history, app)
     rest = [text for text in shortfalls(world) if text not in status]
     found = {
         "configmaps" if "DNS record" in text else "webapps" if "finalizer" in text else "pods"
@@ -172,26 +180,26 @@ def _targets_missing(bench: Bench, app: dict) -> set[str]:
     return found or {"webapps/status"}
 
 
-def _status_shortfalls(bench: Bench, app: dict) -> list[str]:
-    world = bench.world(app)
+def _status_shortfalls(history: History, app: dict) -> list[str]:
+    world = history.world_of(app)
     if world.webapp is None:
         return []
     return status_shortfalls(world.webapp, len(world.standing), sum(map(is_ready, world.standing)))
 
 
-def _only_the_status_lags(bench: Bench, app: dict) -> bool:
-    world = bench.world(app)
+def _only_the_status_lags(history: History, app: dict) -> bool:
+    world = history.world_of(app)
     if world.webapp is None or contract.is_terminating(world.webapp):
         return False
-    status = _status_shortfalls(bench, app)
+    status = _status_shortfalls(history, app)
     return bool(status) and shortfalls(world) == status
 
 
-def _owners(bench: Bench, namespace: str) -> dict[str, str]:
+def _owners(history: History, namespace: str) -> dict[str, str]:
     """Of each Pod that a namespace had, the UID of its (last) controller; "" for none."""
     return {
         state.name: (contract.controller_of(state.object) or {}).get("uid", "")
-        for state in bench.history.states(resource="pods")
+        for state in history.states(resource="pods")
         if state.namespace == namespace
     }
 

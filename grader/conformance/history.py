@@ -145,6 +145,14 @@ class History:
             self._check()
             return self._world(namespace, name)
 
+    def world_of(self, app: dict) -> World:
+        """The world of that very WebApp: one of the same name and another UID is not it."""
+        meta = app["metadata"]
+        world = self.world(meta["namespace"], meta["name"])
+        if world.webapp is not None and world.webapp["metadata"]["uid"] != meta["uid"]:
+            return World(None)
+        return world
+
     def live(self, resource: str, name: str, namespace: str) -> dict | None:
         """The object of that name as it is now, or None."""
         with self._changed:

@@ -7,15 +7,11 @@ asked after a scenario has settled, when nothing of its WebApp moves any more.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from grader.conformance import contract
 from grader.conformance.contract import FINALIZER, condition, controller_of, is_ready
+from grader.conformance.history import History, State
 from grader.verdict import Fail
-
-if TYPE_CHECKING:
-    from grader.conformance.bench import Bench
-    from grader.conformance.history import State
 
 
 def _line(state: State, what: str = "") -> str:
@@ -23,13 +19,13 @@ def _line(state: State, what: str = "") -> str:
     return f"revision {state.revision}  {state.type:<8}  {where}  {what}".rstrip()
 
 
-def finalizer_before_record(bench: Bench, app: dict) -> None:
+def finalizer_before_record(history: History, app: dict) -> None:
     """The finalizer was stored before the DNS record was made."""
     uid = app["metadata"]["uid"]
     record = next(
         (
             s
-            for s in bench.history.states(resource="configmaps")
+            for s in history.states(resource="configmaps")
             if s.type == "ADDED" and s.name == f"record-{uid}"
         ),
         None,
@@ -37,7 +33,7 @@ def finalizer_before_record(bench: Bench, app: dict) -> None:
     stored = next(
         (
             s
-            for s in bench.history.states(uid=uid)
+            for s in history.states(uid=uid)
             if FINALIZER in s.object["metadata"].get("finalizers", ())
         ),
         None,
@@ -55,13 +51,13 @@ def finalizer_before_record(bench: Bench, app: dict) -> None:
     )
 
 
-def record_gone_before_finalizer(bench: Bench, app: dict) -> None:
+def record_gone_before_finalizer(history: History, app: dict) -> None:
     """The finalizer was removed only when the record was gone."""
     uid = app["metadata"]["uid"]
     removed = next(
         (
             s
-            for s in bench.history.states(uid=uid)
+            for s in history.states(uid=uid)
             if contract.is_terminating(s.object)
             and FINALIZER not in s.object["metadata"].get("finalizers", ())
         ),
@@ -69,7 +65,7 @@ def record_gone_before_finalizer(bench: Bench, app: dict) -> None:
     )
     gone = [
         s
-        for s in bench.history.states(resource="configmaps")
+        for s in history.states(resource="configmaps")
         if s.type == "DELETED" and s.name == f"record-{uid}"
     ]
     if removed is None or (gone and gone[-1].revision < removed.revision):
@@ -85,17 +81,15 @@ def record_gone_before_finalizer(bench: Bench, app: dict) -> None:
     )
 
 
-def nothing_made_while_terminating(bench: Bench, app: dict) -> None:
+def nothing_made_while_terminating(history: History, app: dict) -> None:
     """No Pod and no record was created once the WebApp had a deletionTimestamp."""
     uid = app["metadata"]["uid"]
-    marked = next(
-        (s for s in bench.history.states(uid=uid) if contract.is_terminating(s.object)), None
-    )
+    marked = next((s for s in history.states(uid=uid) if contract.is_terminating(s.object)), None)
     if marked is None:
         return
     made = [
         s
-        for s in bench.history.states()
+        for s in history.states()
         if s.type == "ADDED"
         and s.revision > marked.revision
         and (
@@ -114,7 +108,7 @@ def nothing_made_while_terminating(bench: Bench, app: dict) -> None:
         )
 
 
-def never_more_pods_than(bench: Bench, app: dict, most: int, *, slack: int = 0) -> None:
+def never_more_pods_than(history: History, app: dict, most: int, *, slack: int = 0) -> None:
     """At no moment did more Pods stand than were ever wanted.
 
     ``slack``: Pods above that which are allowed for a moment, where an answer
@@ -122,7 +116,7 @@ def never_more_pods_than(bench: Bench, app: dict, most: int, *, slack: int = 0) 
     """
     uid = app["metadata"]["uid"]
     standing: dict[str, str] = {}
-    for state in bench.history.pods_of(uid):
+    for state in history.pods_of(uid):
         alive = state.type != "DELETED" and not (
             contract.is_terminating(state.object) or contract.is_finished(state.object)
         )
@@ -143,14 +137,14 @@ def never_more_pods_than(bench: Bench, app: dict, most: int, *, slack: int = 0) 
             )
 
 
-def work_done(bench: Bench, app: dict) -> Counter[str]:
+def work_done(history: History, app: dict) -> Counter[str]:
     """How many objects were made and deleted for a WebApp so far, whoever did it."""
     uid = app["metadata"]["uid"]
-    pods = bench.history.pods_of(uid)
+    pods = history.pods_of(uid)
     gone = {s.uid for s in pods if s.type == "DELETED" or contract.is_terminating(s.object)}
     records = [
         s
-        for s in bench.history.states(resource="configmaps")
+        for s in history.states(resource="configmaps")
         if s.type == "ADDED" and s.name == f"record-{uid}"
     ]
     made = {s.uid for s in pods if s.type == "ADDED"}
@@ -159,9 +153,9 @@ def work_done(bench: Bench, app: dict) -> Counter[str]:
     )
 
 
-def no_more_work_than(bench: Bench, app: dict, undisturbed: Counter[str]) -> None:
+def no_more_work_than(history: History, app: dict, undisturbed: Counter[str]) -> None:
     """No more was made and deleted for the WebApp than for one whose operator was not disturbed."""
-    done = work_done(bench, app)
+    done = work_done(history, app)
     if more := done - undisturbed:
         what = next(iter(more))
         raise Fail(
@@ -173,18 +167,18 @@ def no_more_work_than(bench: Bench, app: dict, undisturbed: Counter[str]) -> Non
             next="What does the new process take to be different from what is wanted? It sees "
             "what the old one made, and must find it right.",
             diagnosis="did-it-again-after-kill",
-            evidence=[_line(s) for s in bench.history.pods_of(app["metadata"]["uid"])[-8:]],
+            evidence=[_line(s) for s in history.pods_of(app["metadata"]["uid"])[-8:]],
         )
 
 
-def status_is_true(bench: Bench, app: dict) -> None:
+def status_is_true(history: History, app: dict) -> None:
     """Whenever the status said Ready of a generation, the world was as that generation's spec says.
 
     Only for WebApps whose Pods nobody else disturbed: a Pod that is lost makes
     a status untrue through no fault of its writer.
     """
     uid = app["metadata"]["uid"]
-    for state, live in bench.history.replay():
+    for state, live in history.replay():
         if state.uid != uid or state.type == "DELETED":
             continue
         seen = state.object
@@ -216,10 +210,10 @@ def status_is_true(bench: Bench, app: dict) -> None:
         )
 
 
-def transition_times(bench: Bench, app: dict) -> None:
+def transition_times(history: History, app: dict) -> None:
     """lastTransitionTime moved only when the condition's status did."""
     before: dict = {}
-    for state in bench.history.states(uid=app["metadata"]["uid"]):
+    for state in history.states(uid=app["metadata"]["uid"]):
         now = condition(state.object, "Ready")
         if (
             before

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from grader.cluster.api import Api
 from grader.conformance import contract
-from grader.conformance.bench import AT_ONCE, Bench
+from grader.conformance.parts import scenarios
 from grader.conformance.processes import Subject
-from grader.conformance.scenario import PARTS, Result, Scenario, judge, scenarios
+from grader.conformance.scenario import PARTS, Result, Scenario, judge
+from grader.conformance.trial import AT_ONCE, Trial
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -115,20 +116,20 @@ def conform(
     report = Report(subject.shown, seed, cluster.backend, dict(cluster.versions), time.time())
     began = time.monotonic()
     chosen = select(only)
-    bench = Bench(cluster, subject, run_dir, seed=seed)
+    trial = Trial(cluster, subject, run_dir, seed=seed)
 
     def run(one: Scenario) -> Result:
         on_start(one)
-        result = judge(one, bench)
+        result = judge(one, trial)
         on_result(result)
         return result
 
     try:
-        report.results = run_all(chosen, run, FIRST, bench.abandon)
+        report.results = run_all(chosen, run, FIRST, trial.processes.abandon)
         tried = {result.id for result in report.results}
         report.not_tried = [one.id for one in chosen if one.id not in tried]
     finally:
-        bench.close()
+        trial.close()
         report.duration = time.monotonic() - began
     report.save(run_dir / "conformance.json")
     return report

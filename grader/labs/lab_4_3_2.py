@@ -32,14 +32,14 @@ CHECKS_STAND_ALONE = True
 
 
 @pytest.fixture(scope="module")
-def gate(submission, run, cluster, api, grading, observe, phase4):
-    # Every wait of the gate has a limit of its own.
+def suite(submission, run, cluster, api, grading, observe, phase4):
+    # Every wait of the suite has a limit of its own.
     with (
         phase4.untimed("the gate's functional part"),
-        suite_checks.bench(submission, run, cluster, api, grading) as bench,
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
     ):
         found = suite_checks.results(
-            bench, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+            trial, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
         )
     observe("seconds by scenario", {id: round(r.duration, 1) for id, r in found.items()})
     if fifty := found.get("functional/fifty"):
@@ -53,8 +53,8 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     points=3,
     evidence="live",
 )
-def check_converges(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/converges"])
+def check_converges(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/converges"])
 
 
 @check(
@@ -63,8 +63,8 @@ def check_converges(gate):
     points=3,
     evidence="live",
 )
-def check_changes(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/changes"])
+def check_changes(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/changes"])
 
 
 @check(
@@ -73,8 +73,8 @@ def check_changes(gate):
     points=3,
     evidence="live",
 )
-def check_drift(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/drift"])
+def check_drift(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/drift"])
 
 
 @check(
@@ -83,8 +83,8 @@ def check_drift(gate):
     points=3,
     evidence="live",
 )
-def check_ownership(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/ownership"])
+def check_ownership(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/ownership"])
 
 
 @check(
@@ -93,8 +93,8 @@ def check_ownership(gate):
     points=2,
     evidence="live",
 )
-def check_others(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/others"])
+def check_others(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/others"])
 
 
 @check(
@@ -103,8 +103,8 @@ def check_others(gate):
     points=3,
     evidence="live",
 )
-def check_cleanup(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/cleanup"])
+def check_cleanup(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/cleanup"])
 
 
 @check(
@@ -113,8 +113,8 @@ def check_cleanup(gate):
     points=2,
     evidence="live",
 )
-def check_status(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/status"])
+def check_status(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/status"])
 
 
 @check(
@@ -123,8 +123,8 @@ def check_status(gate):
     points=2,
     evidence="live",
 )
-def check_load(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/load"])
+def check_load(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/load"])
 
 
 @check(
@@ -133,5 +133,5 @@ def check_load(gate):
     points=1,
     evidence="build",
 )
-def check_process(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.2/process"])
+def check_process(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/process"])

@@ -1,6 +1,6 @@
 """4.3.5 The error you returned, and the retry that never came.
 
-The faults part of the gate, as far as it is about errors
+The faults part of the suite, as far as it is about errors
 (:mod:`grader.conformance.parts.faults`), against the operator handed in.
 """
 
@@ -22,14 +22,14 @@ CHECKS_STAND_ALONE = True
 
 
 @pytest.fixture(scope="module")
-def gate(submission, run, cluster, api, grading, observe, phase4):
-    # Every wait of the gate has a limit of its own.
+def suite(submission, run, cluster, api, grading, observe, phase4):
+    # Every wait of the suite has a limit of its own.
     with (
         phase4.untimed("errors at every write"),
-        suite_checks.bench(submission, run, cluster, api, grading) as bench,
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
     ):
         found = suite_checks.results(
-            bench, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+            trial, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
         )
     for name in ("create", "delete"):
         if one := found.get(f"faults/errors-on-{name}"):
@@ -46,8 +46,8 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     points=4,
     evidence="live",
 )
-def check_create(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.5/create"])
+def check_create(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/create"])
 
 
 @check(
@@ -56,8 +56,8 @@ def check_create(gate):
     points=3,
     evidence="live",
 )
-def check_delete(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.5/delete"])
+def check_delete(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/delete"])
 
 
 @check(
@@ -66,8 +66,8 @@ def check_delete(gate):
     points=2,
     evidence="live",
 )
-def check_backoff(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.5/backoff"])
+def check_backoff(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/backoff"])
 
 
 @check(
@@ -76,5 +76,5 @@ def check_backoff(gate):
     points=3,
     evidence="live",
 )
-def check_newest(gate):
-    suite_checks.require(gate, *SCENARIOS["4.3.5/newest"])
+def check_newest(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/newest"])

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from grader import course, cut
-from grader.conformance.scenario import scenarios
+from grader.conformance.parts import scenarios
 from grader.conformance.suite import select
 from grader.labs import lab_4_3_2, lab_4_3_5
 

@@ -11,6 +11,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail, NotGraded
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 if TYPE_CHECKING:
     from grader.wire import RuleHandle
@@ -61,8 +62,8 @@ def errors_on_create(bench: Bench) -> None:
         bench.settled(app, f"«{rule.text}» hit it, as {when}", timeout=RECOVERY)
         table[f"{error} / {when}"] = "converged" if rule.fired else "never happened"
         rule.remove()
-        invariants.finalizer_before_record(bench, app)
-        invariants.never_more_pods_than(bench, app, 2, slack=_slack(error, target))
+        invariants.finalizer_before_record(bench.history, app)
+        invariants.never_more_pods_than(bench.history, app, 2, slack=_slack(error, target))
     bench.measured["converged"] = table
 
 
@@ -118,8 +119,8 @@ def errors_on_delete(bench: Bench) -> None:
         bench.gone(app, f"«{rule.text}» hit it, as {when}", timeout=RECOVERY)
         table[f"{error} / {when}"] = "converged" if rule.fired else "never happened"
         rule.remove()
-        invariants.record_gone_before_finalizer(bench, app)
-        invariants.nothing_made_while_terminating(bench, app)
+        invariants.record_gone_before_finalizer(bench.history, app)
+        invariants.nothing_made_while_terminating(bench.history, app)
     bench.measured["converged"] = table
 
 
@@ -178,8 +179,6 @@ def _is_flat(attempts: list) -> bool:
 
 
 def _no_backoff(attempts: list, most: int, window: float) -> Fail:
-    from grader.witness import describe
-
     gaps = [b.t_request - a.t_request for a, b in zip(attempts, attempts[1:], strict=False)]
     return Fail(
         "A write that fails is tried again after pauses that grow.",
@@ -317,10 +316,10 @@ def frozen_cache(bench: Bench) -> None:
             namespace,
         )
         bench.history.quiet(namespace, 0.15, 3.0)
-    invariants.never_more_pods_than(bench, app, 3)
+    invariants.never_more_pods_than(bench.history, app, 3)
     frozen.remove()
     bench.settled(app, "the watch of Pods stood still for a while", timeout=30.0)
-    invariants.never_more_pods_than(bench, app, 3)
+    invariants.never_more_pods_than(bench.history, app, 3)
 
 
 @scenario("faults/stale-spec", "Nothing is destroyed on a spec that is out of date", resyncing=True)
@@ -377,7 +376,7 @@ def slow_server(bench: Bench) -> None:
     bench.settled(
         bench.change(app, image="shop:2"), "changing the image on a slow API server", timeout=40.0
     )
-    invariants.never_more_pods_than(bench, app, 2)
+    invariants.never_more_pods_than(bench.history, app, 2)
     running.kill()
 
 
@@ -410,8 +409,6 @@ def no_cache_yet(bench: Bench) -> None:
             if e.verb in WRITE_VERBS and e.namespace in (namespace, "dns") and e.t_request >= since
         ]
         if writes:
-            from grader.witness import describe
-
             raise Fail(
                 f"While the first list of {held} has not come, nothing is written.",
                 f"There were {len(writes)} writes.",

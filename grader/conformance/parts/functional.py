@@ -17,8 +17,8 @@ from grader.wire.records import WRITE_VERBS
 def create(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=3)
     bench.settled(app, "creating a WebApp with 3 replicas")
-    invariants.finalizer_before_record(bench, app)
-    invariants.never_more_pods_than(bench, app, 3)
+    invariants.finalizer_before_record(bench.history, app)
+    invariants.never_more_pods_than(bench.history, app, 3)
 
 
 @scenario(
@@ -48,7 +48,7 @@ def scale(bench: Bench) -> None:
             diagnosis="replaced-what-was-right",
         )
     bench.settled(bench.change(app, replicas=1), "scaling from 5 to 1")
-    invariants.never_more_pods_than(bench, app, 5)
+    invariants.never_more_pods_than(bench.history, app, 5)
 
 
 @scenario("functional/image", "A new image reaches every Pod, and Ready is False until it has")
@@ -60,7 +60,7 @@ def image(bench: Bench) -> None:
         "changing the image of 3 replicas",
         diagnosis="kept-old-image",
     )
-    invariants.status_is_true(bench, app)
+    invariants.status_is_true(bench.history, app)
 
 
 @scenario(
@@ -73,8 +73,8 @@ def delete(bench: Bench) -> None:
     meta = app["metadata"]
     bench.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
     bench.gone(app, "deleting the WebApp")
-    invariants.record_gone_before_finalizer(bench, app)
-    invariants.nothing_made_while_terminating(bench, app)
+    invariants.record_gone_before_finalizer(bench.history, app)
+    invariants.nothing_made_while_terminating(bench.history, app)
 
 
 @scenario("functional/others-finalizer", "Another's finalizer stays, and ours goes all the same")
@@ -121,7 +121,7 @@ def others_finalizer(bench: Bench) -> None:
         contract.WEBAPPS, name, {"metadata": {"annotations": {"gate": "touched"}}}, namespace
     )
     bench.history.quiet(namespace, 0.7, 10.0)
-    invariants.nothing_made_while_terminating(bench, app)
+    invariants.nothing_made_while_terminating(bench.history, app)
     bench.patch(contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace)
     bench.gone(app, "removing the other finalizer")
 
@@ -222,7 +222,7 @@ def _replaced(bench: Bench, app: dict, uid: str, doing: str, diagnosis: str) -> 
             diagnosis=diagnosis,
         )
     bench.settled(app, doing, diagnosis=diagnosis)
-    invariants.never_more_pods_than(bench, app, contract.wanted(app))
+    invariants.never_more_pods_than(bench.history, app, contract.wanted(app))
 
 
 @scenario(
@@ -418,8 +418,8 @@ def status(bench: Bench) -> None:
     bench.settled(app, "creating a WebApp")
     app = bench.change(app, replicas=4, image="shop:3")
     bench.settled(app, "scaling up with a new image")
-    invariants.status_is_true(bench, app)
-    invariants.transition_times(bench, app)
+    invariants.status_is_true(bench.history, app)
+    invariants.transition_times(bench.history, app)
 
 
 @scenario("functional/fifty", "Fifty WebApps at once converge")

@@ -200,7 +200,7 @@ def _enumerate(
             "There was none.",
             diagnosis="never-acted",
         )
-    return points, invariants.work_done(bench, app)
+    return points, invariants.work_done(bench.history, app)
 
 
 def _prepare(bench: Bench, step: Step) -> dict:
@@ -237,12 +237,12 @@ def _require_right(
 ) -> None:
     if step == "delete":
         bench.gone(app, doing, timeout=recovery)
-        invariants.record_gone_before_finalizer(bench, app)
-        invariants.nothing_made_while_terminating(bench, app)
+        invariants.record_gone_before_finalizer(bench.history, app)
+        invariants.nothing_made_while_terminating(bench.history, app)
         return
     bench.settled(app, doing, timeout=recovery)
-    invariants.never_more_pods_than(bench, app, contract.wanted(app))
-    invariants.finalizer_before_record(bench, app)
+    invariants.never_more_pods_than(bench.history, app, contract.wanted(app))
+    invariants.finalizer_before_record(bench.history, app)
 
 
 def _try(
@@ -278,7 +278,7 @@ def _try(
         )
     try:
         _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
-        invariants.no_more_work_than(bench, app, undisturbed)
+        invariants.no_more_work_than(bench.history, app, undisturbed)
     except Fail as fail:
         missing = contract.missing(bench.world(app), bench.history.record(app["metadata"]["uid"]))
         again = fail.message.diagnosis == "did-it-again-after-kill"

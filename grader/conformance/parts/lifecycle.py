@@ -9,6 +9,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 
 @scenario("restart/nothing-to-do", "Started with everything there, it writes nothing", alone=True)
@@ -38,8 +39,6 @@ def nothing_to_do(bench: Bench) -> None:
     bench.measured["writes"] = len(writes)
     running.kill()
     if writes:
-        from grader.witness import describe
-
         raise Fail(
             "A restart with 5 WebApps that are as they should be takes not one write.",
             f"There were {len(writes)}.",

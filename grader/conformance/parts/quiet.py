@@ -8,6 +8,7 @@ from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
+from grader.witness import describe
 
 #: Seconds. Thirty resyncs of a second each, or one of an operator that has no such flag.
 WINDOW = 30.0
@@ -94,8 +95,6 @@ def _writes(bench: Bench, since: float = 0.0) -> list:
 
 
 def _too_many(writes: list, expected: str, diagnosis: str = "more-writes-than-steps") -> Fail:
-    from grader.witness import describe
-
     return Fail(
         f"{expected}.",
         f"There were {len(writes)}.",

@@ -12,6 +12,7 @@ from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 #: Seconds: short, so that a failover can be waited for. Between the deadline (which may start a
 #: retry period after the last renewal) and the end of the lease there is room for a slow machine.
@@ -101,8 +102,6 @@ class _Pair:
         taken = self.acquired(new, since)
         late = self.writes(old, taken.t_response or taken.t_request) if taken else []
         if late:
-            from grader.witness import describe
-
             raise Fail(
                 "Who has lost the lease writes nothing any more.",
                 f"{len(late)} write(s) arrived after the other replica had taken it.",
@@ -124,8 +123,6 @@ def one_writer(bench: Bench) -> None:
     idle = pair.writes(pair.standby)
     pair.close()
     if idle:
-        from grader.witness import describe
-
         raise Fail(
             "The replica that does not hold the lease writes nothing.",
             f"It wrote {len(idle)} times.",
