@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
 
     import pytest
 
-    from grader.labs import plugin
+    from grader.labs import fixtures, plugin
     from grader.labs.request import Request
 
     request = Request.load(Path(argv[0]))
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
                 "--json-report",
                 f"--json-report-file={request.report}",
             ],
-            plugins=[plugin.Plugin(request)],
+            plugins=[plugin.Plugin(request), fixtures],
         )
     )
 

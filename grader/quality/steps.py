@@ -154,6 +154,7 @@ def lint() -> Result:
     ruff = [sys.executable, "-m", "ruff"]
     result.add(command([*ruff, "check", "."]))
     result.add(command([*ruff, "format", "--check", "."]))
+    result.add(command([str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]))
     result.add(command(["sh", "-n", str(ROOT / "phase4")]))
     return result
 
