@@ -112,7 +112,7 @@ def timeline(
     ] = None,
 ) -> None:
     """Show what was said on the wires of a run: line by line, or drawn with --html."""
-    from grader.wire import runs
+    from grader.cli import runs
     from grader.witness import picture
 
     folder = runs.find(run)
@@ -171,8 +171,7 @@ def replay(
 
     Faults that were armed by hand come again as long after the start as then.
     """
-    from grader.cli import driving
-    from grader.wire import runs
+    from grader.cli import driving, runs
 
     raise typer.Exit(driving.replay(runs.find(run), lambda: _ensure(cluster)))
 
@@ -245,15 +244,15 @@ def fault_rules() -> None:
 
 
 def _in_use() -> list[dict[str, Any]]:
-    from grader.wire import runs
+    from grader.cli import runs
     from grader.wire.in_use import in_use
 
     return in_use(runs.places())
 
 
 def _ask(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    from grader.cli.runs import NoRun
     from grader.wire import control
-    from grader.wire.runs import NoRun
 
     wires = [about for about in _in_use() if not name or about["client"] == name]
     if not wires:

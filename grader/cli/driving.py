@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grader import exit_codes
+from grader.cli import runs
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted
-from grader.wire import RuleError, Wire, runs
+from grader.wire import RuleError, Wire
 from grader.wire.driven import Driven, environment, read_run
 from grader.witness import Timeline
 

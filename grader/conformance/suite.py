@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grader import files
 from grader.cluster.api import Api
 from grader.conformance import contract
 from grader.conformance.parts import scenarios
@@ -90,9 +91,7 @@ class Report:
         }
 
     def save(self, path: Path) -> None:
-        partial = path.with_name(path.name + ".part")
-        partial.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        files.write(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
 def conform(
