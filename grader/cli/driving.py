@@ -20,8 +20,8 @@ from grader import exit_codes
 from grader.cli import runs
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted
+from grader.runner.interactive import InteractiveProgram, environment, read_run
 from grader.wire import RuleError, Wire
-from grader.wire.driven import Driven, environment, read_run
 from grader.witness import Timeline
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def run(
         try:
             with Wire(cluster, name, folder, rules=rules, seed=seed) as wire:
                 wire.rules.on_fired(lambda text: say(f"a rule acted: {text}"))
-                with Driven(wire, argv, folder, **about) as program:
+                with InteractiveProgram(wire, argv, folder, **about) as program:
                     _start(program)
                     say(f"{name} runs behind a wire; faults: phase4 fault add ... --as {name}")
                     with _timed(wire, later):
@@ -109,14 +109,14 @@ def run(
     return 128 - code if code is not None and code < 0 else code or 0
 
 
-def _start(program: Driven) -> None:
+def _start(program: InteractiveProgram) -> None:
     try:
         program.start()
     except NotStarted as e:
         raise EnvironmentProblem(str(e)) from None
 
 
-def _until_ended(program: Driven, restart: bool) -> int | None:
+def _until_ended(program: InteractiveProgram, restart: bool) -> int | None:
     try:
         while True:
             code = program.wait()
@@ -232,7 +232,9 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
         _signals() as when_interrupted,
         Wire(cluster, "controller", run_dir) as wire,
         Wire(cluster, HAND, run_dir) as hand,
-        Driven(wire, argv, run_dir, kind="record", lab=lab, cluster=cluster.name) as program,
+        InteractiveProgram(
+            wire, argv, run_dir, kind="record", lab=lab, cluster=cluster.name
+        ) as program,
     ):
         _start(program)
         try:
@@ -300,7 +302,7 @@ def _keep(
 class Session:
     """The commands of a recording, one a line, from a terminal or from a script."""
 
-    def __init__(self, program: Driven, hand: Wire) -> None:
+    def __init__(self, program: InteractiveProgram, hand: Wire) -> None:
         self._program = program
         self._hand = hand
         self._done = False

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,42 +94,24 @@ class Runner:
         base = self.run_dir if number == 1 else self.run_dir / str(number)
         wire = Wire(self.cluster, client, base, rules=rules, seed=self.seed, identity=identity)
         folder = wire.folder
-        folder.mkdir(parents=True, exist_ok=True)
         learners = isinstance(program, Program)
         if not isinstance(program, Program):
             program = Program(tuple(program), Path(cwd or self.run_dir), folder)
         if args:
-            program = Program(
-                (*program.run, *args), program.folder, program.out, program.build, program.name
-            )
-        inside = learners and self.isolation == "bwrap"
-        if program.build:
-            with self._building(f"building with {shown(program.build)}"):
-                program.built(folder / "build.log", isolation="bwrap" if inside else "none")
+            program = replace(program, run=(*program.run, *args))
+        running = made_ready(
+            program,
+            client,
+            folder,
+            wire=wire,
+            env=env or {},
+            isolation=self.isolation if learners else "none",
+            marker=self._marker,
+            building=self._building,
+        )
         wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
-        environment = {**limits.inherited(), "KUBECONFIG": str(wire.kubeconfig), **(env or {})}
-        if self._marker:
-            name, _, value = self._marker.partition("=")
-            environment[name] = value
-        if inside:
-            environment = sandbox.environment(environment)
-        kubeconfig = str(wire.kubeconfig)
-        running = RunningProgram(
-            client,
-            shown(program.run),
-            lambda: (
-                sandbox.run_argv(program, folder, wire.unix_socket)
-                if inside
-                else program.argv(kubeconfig)
-            ),
-            folder=program.folder,
-            run_dir=folder,
-            env=environment,
-            wire=wire,
-            sandboxed=inside,
-        )
         wire.on_kill(running.kill_now)
         self.programs.append(running)
         return running.start() if start else running
@@ -162,6 +145,56 @@ class Runner:
         for wire in reversed(self._wires):
             wire.close()
         self._wires.clear()
+
+
+def made_ready(
+    program: Program,
+    client: str,
+    folder: Path,
+    *,
+    wire: Wire | None,
+    env: Mapping[str, str],
+    isolation: str,
+    marker: str,
+    building: Callable[[str], AbstractContextManager[None]],
+) -> RunningProgram:
+    """Build a program where it needs it, and have it ready to start; its output goes to ``folder``.
+
+    The arguments are as for :class:`Runner`; ``wire`` may be opened later, but
+    before the start. Raises Fail where the program does not build.
+    """
+    inside = isolation == "bwrap"
+    folder.mkdir(parents=True, exist_ok=True)
+    if program.build:
+        with building(f"building with {shown(program.build)}"):
+            program.built(folder / "build.log", isolation=isolation)
+    environment = limits.inherited()
+    if wire is not None:
+        environment["KUBECONFIG"] = str(wire.kubeconfig)
+    environment.update(env)
+    if marker:
+        name, _, value = marker.partition("=")
+        environment[name] = value
+    if inside:
+        environment = sandbox.environment(environment)
+
+    def argv() -> Sequence[str]:
+        if not inside:
+            return program.argv(str(wire.kubeconfig) if wire is not None else "")
+        if wire is None:
+            return sandbox.offline_argv(program)
+        return sandbox.run_argv(program, folder, wire.unix_socket)
+
+    return RunningProgram(
+        client,
+        shown(program.run),
+        argv,
+        folder=program.folder,
+        run_dir=folder,
+        env=environment,
+        wire=wire,
+        sandboxed=inside,
+    )
 
 
 def shown(words: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.cluster.process import NotStarted, Recorded, records, wait_gone
 from grader.runner import limits, sandbox
+from grader.runner.wired import WiredProcess
 from grader.verdict import Fail
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class RunningProgram:
-    """A program that was started on a wire of its own.
+class RunningProgram(WiredProcess):
+    """A program whose output is captured and kept within limits, on a wire of its own.
 
     Made by :class:`grader.runner.Runner`. All times are in seconds. The output
     is in ``stdout_path`` and ``stderr_path``; ``stdout_lines`` grows as lines
@@ -93,10 +94,9 @@ class RunningProgram:
         wire: Wire | None,
         sandboxed: bool = False,
     ) -> None:
-        self.client = client
+        super().__init__(client, wire)
         #: The command as its author wrote it.
         self.shown = shown
-        self.wire = wire
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
         self.stderr_path = run_dir / "stderr"
@@ -108,13 +108,12 @@ class RunningProgram:
         self._sandboxed = sandboxed
         self._timeline: Timeline | None = None
         self._changed = threading.Condition()
-        self._process: Recorded | None = None
-        self._watcher: threading.Thread | None = None
         self._exit: Exit | None = None
         self._started = 0.0
         self._asked: set[str] = set()
         self._limit = ""
-        self._stderr_before = 0
+        #: Where this start's output begins in the two files.
+        self._stdout_before = self._stderr_before = 0
 
     # -- life ---------------------------------------------------------------------
 
@@ -126,10 +125,10 @@ class RunningProgram:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self._asked, self._limit, self._exit, self._process = set(), "", None, None
         with self.stdout_path.open("ab") as out, self.stderr_path.open("ab") as err:
-            offset, self._stderr_before = out.tell(), err.tell()
+            self._stdout_before, self._stderr_before = out.tell(), err.tell()
             self._started = time.time()
             try:
-                self._process = records.start(
+                process = records.start(
                     self._argv(),
                     name=self.client,
                     kind="learner",
@@ -148,14 +147,7 @@ class RunningProgram:
                     diagnosis="program-not-started",
                 ) from None
         self.starts += 1
-        self._note("process_started", pid=self._process.pid)
-        self._watcher = threading.Thread(
-            target=self._watch,
-            args=(self._process, offset),
-            name=f"watch-{self.client}",
-            daemon=True,
-        )
-        self._watcher.start()
+        self._follow(process)
         return self
 
     def restart(self) -> RunningProgram:
@@ -190,19 +182,8 @@ class RunningProgram:
             process.end()
         return self._how_it_ended()
 
-    def kill_now(self) -> None:
-        """SIGKILL to the process group, and wait until the program and its children are gone.
-
-        For the wire, in the middle of a request: quick, and from any thread.
-        What was forked meanwhile and left the group ends a moment later.
-        """
-        process = self._running()
-        if process is None:
-            return
+    def _kills(self, process: Recorded) -> None:
         self._asked.add("kill")
-        family = [(process.pid, process.born), *process.descendants()]
-        process.kill()
-        wait_gone(family, 5.0)
 
     def terminate(self, grace: float = 5.0) -> Exit:
         """SIGTERM to the program (not its children), SIGKILL to all of it after ``grace``.
@@ -375,13 +356,13 @@ class RunningProgram:
 
     # -- watching -----------------------------------------------------------------
 
-    def _watch(self, process: Recorded, offset: int) -> None:
+    def _watch(self, process: Recorded) -> None:
         """Read its output as it comes, keep it within its limits, note how it ends."""
         pending = b""
         taken = 0
         counted = time.monotonic()
         with self.stdout_path.open("rb") as out:
-            out.seek(offset)
+            out.seek(self._stdout_before)
             while True:
                 ended = not process.alive()
                 chunk = b"" if self._limit else out.read(1024 * 1024)
@@ -410,7 +391,7 @@ class RunningProgram:
         # What it started and left behind ends with it.
         process.end()
         self._exit = self._concluded(code)
-        self._note("process_exited", code=code)
+        self._mark("process_exited", pid=process.pid, code=code)
         with self._changed:
             self._changed.notify_all()
 
@@ -456,12 +437,3 @@ class RunningProgram:
         if self._exit is None:
             raise RuntimeError(f"{self.client} was not started")
         return self._exit
-
-    def _join(self) -> None:
-        watcher = self._watcher
-        if watcher is not None and watcher is not threading.current_thread():
-            watcher.join()
-
-    def _note(self, what: str, **data: Any) -> None:
-        if self.wire is not None:
-            self.wire.mark(what, **data)

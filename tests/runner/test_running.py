@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.cluster.process import birth, records, wait_gone
-from grader.runner import limits, subreaper, sweep
+from grader.cluster.process import birth, end_marked, marked, records, wait_gone
+from grader.runner import limits, subreaper
 from grader.verdict import Fail
 
 PATIENCE = 20
@@ -294,7 +294,7 @@ def test_too_many_processes(program, monkeypatch):
     with pytest.raises(Fail) as caught:
         running.wait_line(lambda line: False, PATIENCE, "prints an end")
     assert "processes (20 are allowed)" in said(caught)
-    assert sweep.marked("PHASE4_PROCESS", running._process.id) == []
+    assert marked("PHASE4_PROCESS", running._process.id) == []
 
 
 def test_it_can_be_started_again(program):
@@ -353,12 +353,12 @@ def test_marked_processes_are_found_and_ended(program):
     running = program("import time; print('up', flush=True); time.sleep(600)", start=False)
     running._env["PHASE4_GRADING"] = "one-run"
     running.start().wait_line(lambda line: True, PATIENCE)
-    assert [pid for pid, _ in sweep.marked("PHASE4_GRADING", "one-run")] == [running.pid]
-    assert sweep.marked("PHASE4_GRADING", "one") == []
+    assert [pid for pid, _ in marked("PHASE4_GRADING", "one-run")] == [running.pid]
+    assert marked("PHASE4_GRADING", "one") == []
     born = [(running.pid, running._process.born)]
-    assert sweep.end_marked("PHASE4_GRADING", "one-run") == 1
+    assert end_marked("PHASE4_GRADING", "one-run") == 1
     assert wait_gone(born, PATIENCE)
-    assert os.getpid() not in [pid for pid, _ in sweep.marked("PATH", os.environ["PATH"])]
+    assert os.getpid() not in [pid for pid, _ in marked("PATH", os.environ["PATH"])]
 
 
 def test_a_line_of_output_can_be_copied_into_a_message():
