@@ -1,4 +1,4 @@
-"""What the gate for operators tries, and the wrong operators that it must catch."""
+"""What the conformance suite tries, and the wrong operators that it must catch."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from grader.report.model import CheckResult, LabReport
     from grader.workspace import Workspace
 
-#: The part of the operators' gate that a condition's artifact has to stand.
+#: The part of the conformance suite that a condition's artifact has to pass.
 PART = "killpoints"
 
 

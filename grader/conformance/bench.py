@@ -1,4 +1,4 @@
-"""What one scenario works with: WebApps of its own, an operator, and what was seen of both.
+"""What one scenario works with: WebApps of its own, an operator, and what is observed of both.
 
 Scenarios that are not ``alone`` share one operator process and run at the same
 time, each with WebApps of its own. What they share is the
@@ -58,7 +58,7 @@ class Bench:
     # -- the operator ---------------------------------------------------------------
 
     def stop_shared(self) -> None:
-        """End the shared process, so that a scenario can have one of its own."""
+        """End the shared process, so that the scenario can have one of its own."""
         self._processes.stop_shared()
 
     @property
@@ -69,10 +69,10 @@ class Bench:
         return shared
 
     def rule(self, text: str) -> RuleHandle:
-        """Put a rule on the shared process's wire; it goes with the scenario at the latest.
+        """Put a rule on the shared process's wire; it is removed when the scenario ends.
 
-        Others work with that process at the same time: the rule must name a
-        namespace or an object, or do no harm to anybody else.
+        Other scenarios use that process at the same time: the rule must name a
+        namespace or an object, or do them no harm.
         """
         handle = self.operator.wire.rules.add(text)
         self._rules.append(handle)
@@ -85,13 +85,13 @@ class Bench:
         assert self._alone, "only a scenario that is alone starts operators"
         started = self._processes.start(client, *flags, rules=rules, **keywords)
         self._own.append(started)
-        # With rules or an election it may have its reasons to ask for nothing.
+        # With rules or an election it may rightly send no request.
         if not rules and "--leader-elect" not in flags:
             self._processes.wait_started(started)
         return started
 
     def end_own(self) -> None:
-        """End what this view started and did not end itself: the next scenario is alone again."""
+        """Remove the scenario's rules, and end its processes and their wires."""
         for rule in self._rules:
             rule.remove()
         for program in self._own:
@@ -108,7 +108,7 @@ class Bench:
         return name
 
     def name(self) -> str:
-        """A name that no operator can know beforehand."""
+        """A name that no operator can predict."""
         return f"{self.rng.choice(_WORDS)}-{self.rng.randrange(1000)}"
 
     def create(self, namespace: str, name: str = "", **spec: Any) -> dict:
@@ -128,7 +128,7 @@ class Bench:
         return changed
 
     def delete(self, resource: str, name: str, namespace: str, **call: Any) -> None:
-        """Delete an object and wait until the history has it going or gone."""
+        """Delete an object and wait until the history has it terminating or gone."""
         uid = self.api.get(resource, name, namespace)["metadata"]["uid"]
         self.api.delete(resource, name, namespace, **call)
         self._seen(namespace, lambda: self.history.saw_delete(uid))
@@ -136,18 +136,18 @@ class Bench:
     def _seen(self, namespace: str, predicate: Callable[[], bool]) -> None:
         if not self.history.until(namespace, predicate, 10.0):
             raise Unknown(
-                "The API server tells the grader's own watches of the grader's own writes.",
-                f"Nothing came of a write in {namespace} within 10 s.",
+                "The grader's own watches deliver the grader's own writes.",
+                f"No event of a write in {namespace} came within 10 s.",
             )
 
     def world(self, app: dict) -> World:
-        """The world of that very WebApp, as the API server has it."""
+        """That very WebApp and all that belongs to it, as the API server has it."""
         return self.history.world_of(app)
 
     # -- waiting --------------------------------------------------------------------
 
     def settled(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> World:
-        """Wait until the WebApp's world is as its spec (at ``app``'s generation or later) says.
+        """Wait until the WebApp has converged, at ``app``'s generation or a later one.
 
         ``doing`` completes «After …». Raises Fail with what is missing, named
         by :mod:`grader.conformance.diagnosis` where ``fail`` gives no diagnosis.
@@ -167,16 +167,15 @@ class Bench:
         raise self._not_settled(app, doing, timeout, shortfalls(self.world(app)), fail)
 
     def at_rest(self, app: dict, seconds: float = 0.4, timeout: float = 10.0) -> World:
-        """Wait until the operator has nothing in hand for a WebApp; its world.
+        """Wait until the operator is idle for a WebApp; returns its world.
 
-        Nothing is a while without an exchange about it, once a WebApp that was made
-        just now has been seen to: queues are first in, first out, so that no key of
-        this one waits for a worker any more. What is seen after that, it does
-        because of what happened after that, and not by the luck of something that
-        was still to come.
+        Idle is ``seconds`` without an exchange about it, once a WebApp created just
+        now has been handled: queues are first in, first out, so no key of this one
+        waits for a worker. What the operator does after that, it does because of
+        what happened after that, and not because of an event that was still pending.
         """
         program = self.programs()[0]
-        self._one_more_seen_to(program, timeout)
+        self._handles_one_more(program, timeout)
         deadline = time.monotonic() + timeout
         namespace, record = app["metadata"]["namespace"], contract.record_name(app)
         while program.exited is None and time.monotonic() < deadline:
@@ -194,8 +193,8 @@ class Bench:
             self.ended_within(program, left)
         return self.world(app)
 
-    def _one_more_seen_to(self, program: RunningProgram, timeout: float) -> None:
-        """Make a WebApp that is nobody's concern, and wait until the operator writes for it."""
+    def _handles_one_more(self, program: RunningProgram, timeout: float) -> None:
+        """Create a WebApp of no other interest, and wait until the operator writes for it."""
         made = self.trial.one_aside()
         meta, record = made["metadata"], contract.record_name(made)
         if not self.wait_exchange(
@@ -219,11 +218,11 @@ class Bench:
             found = []
             if world.webapp is not None:
                 finalizers = world.webapp["metadata"].get("finalizers", [])
-                found.append(f"The WebApp is still there, with the finalizers {finalizers}.")
+                found.append(f"The WebApp still exists, with the finalizers {finalizers}.")
             if self.history.record(uid):
-                found.append(f"The DNS record record-{uid} is still there.")
+                found.append(f"The DNS record record-{uid} still exists.")
             found += [
-                f"Pod {pod['metadata']['name']} is still there." for pod in self.history.pods(app)
+                f"Pod {pod['metadata']['name']} still exists." for pod in self.history.pods(app)
             ]
             return found
 
@@ -231,7 +230,7 @@ class Bench:
             raise self._not_settled(app, doing, timeout, left(), fail)
 
     def until(self, namespace: str, predicate: Callable[[], object], timeout: float) -> bool:
-        """Wait for the predicate; False after ``timeout`` s, unless something still moves.
+        """Wait for the predicate; False after ``timeout`` s, unless something still changes.
 
         While states change, a machine that is short of time is given more (up to
         four times as long): it is the operator that is judged. What it does for
@@ -251,7 +250,7 @@ class Bench:
                 return False
             programs = self.programs()
             if programs and all(program.exited for program in programs):
-                # Nobody is left to do it; what was done last may still be on its way here.
+                # Nobody is left to do it; events of the last writes may still arrive.
                 return self.history.until(namespace, predicate, 0.5)
         return True
 
@@ -262,23 +261,22 @@ class Bench:
         found = diagnosis.of_stuck(app, self.history, self.exchanges(), self.programs())
         fields: dict[str, Any] = {
             "why": found.why
-            or "Level-triggered means: whatever happened before, the world ends as the spec says.",
+            or "Level-triggered means that the WebApp converges whatever happened before.",
             "next": found.next
-            or "Read the exchanges below: which write is missing, and what was answered last?",
+            or "Read the exchanges below: which write is missing, and what was the last response?",
             "diagnosis": found.name,
             "evidence": found.evidence,
         }
-        # What the exchanges say goes before what the scenario would guess.
+        # What the exchanges show goes before what the scenario assumes.
         fields.update({key: value for key, value in fail.items() if value and not found.name})
         return Fail(
-            f"After {doing}, the world of the WebApp is as its spec says within "
-            f"{timeout * self.patience:g} s.",
-            " ".join(shown) or "It became right and then changed again.",
+            f"After {doing}, the WebApp converges within {timeout * self.patience:g} s.",
+            " ".join(shown) or "It converged and then changed again.",
             **fields,
         )
 
     def exchanges(self, client: str | None = None) -> list[Exchange]:
-        """What the operator's processes said on their wires so far, in order of time."""
+        """The exchanges of the operator's processes so far, in order of time."""
         found = [
             exchange
             for program in self.programs()

@@ -1,4 +1,4 @@
-"""A scenario: one thing that an operator must do, and how it is seen whether it did."""
+"""A scenario: one thing that an operator must do, and how to see whether it does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Scenario:
 
 @dataclass
 class Result:
-    """What one scenario came to.
+    """The result of one scenario.
 
     ``duration`` in seconds, ``started`` in seconds since the epoch; ``measured`` is JSON.
     """
@@ -73,7 +73,7 @@ def scenario(
     def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
         part = id.partition("/")[0]
         if part not in PARTS or id in _REGISTRY:
-            raise ValueError(f"{id} is no new scenario of {', '.join(PARTS)}")
+            raise ValueError(f"{id} is not a new scenario of {', '.join(PARTS)}")
         _REGISTRY[id] = Scenario(id, part, title, function, alone, resyncing)  # type: ignore[arg-type]
         return function
 
@@ -103,8 +103,8 @@ def judge(one: Scenario, trial: Trial) -> Result:
         verdict = Verdict.UNKNOWN
         trial.log(traceback.format_exc())
         message = Message(
-            "The conformance suite can judge this scenario.",
-            f"It failed itself: {type(error).__name__}: {error}",
+            "The conformance suite judges this scenario.",
+            f"The suite itself failed: {type(error).__name__}: {error}",
             next=f"This is not the operator's fault. The details are in {trial.log_path}.",
         )
     finally:

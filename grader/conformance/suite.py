@@ -1,4 +1,4 @@
-"""The gate: every scenario against one operator, and what came of it.
+"""The conformance suite: every scenario against one operator, and the report.
 
 >>> report = conform(cluster, Subject(("./my-operator",), cwd), run_dir)
 >>> report.passed
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
 
 
-#: The plainest scenario of all.
+#: The simplest scenario.
 FIRST = "functional/create"
-#: Of an operator that does this there, nothing else is worth the wait.
+#: An operator that fails it like this is not tried any further.
 _HOPELESS = {"never-acted", "operator-died", "program-not-started", "build-failed"}
 
 
 @dataclass
 class Report:
-    """What the gate says of one operator.
+    """The results of one operator.
 
     ``not_tried`` are scenarios that were asked for, and left out because the
     operator did nothing at all in :data:`FIRST`.
@@ -67,7 +67,7 @@ class Report:
         return [result for result in self.results if result.id.startswith(part + "/")]
 
     def seconds_of(self, part: str) -> float:
-        """For how long any scenario of a part ran; those that ran together count once."""
+        """How long any scenario of a part ran; scenarios that ran together count once."""
         total = until = 0.0
         for result in sorted(self.of_part(part), key=lambda r: r.started):
             ended = result.started + result.duration
@@ -104,7 +104,7 @@ def conform(
     on_result: Callable[[Result], None] = lambda result: None,
     on_start: Callable[[Scenario], None] = lambda one: None,
 ) -> Report:
-    """Run the gate; ``only`` names parts or scenarios (all of them when empty).
+    """Run the suite; ``only`` names parts or scenarios (all of them when empty).
 
     ``on_result`` is called with each result as it is known, from any thread.
     Raises :class:`grader.cluster.errors.EnvironmentProblem` where there is no
@@ -140,13 +140,13 @@ def run_all(
     first: str = "",
     stop: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """Run scenarios, those together that can be; the results are in the order of ``chosen``.
+    """Run scenarios, concurrently where possible; the results are in the order of ``chosen``.
 
     Part by part those that share a process; then those that share a resyncing
-    one, in which each part does one thing after the other; then the rest.
-    ``first``, where it is chosen, goes before them all: of an operator that
-    does nothing there, or dies, that is the only result. ``stop`` is called at
-    Ctrl-C, to bring those that run to an end.
+    one, the scenarios of a part one after the other; then the rest. ``first``,
+    where it is chosen, goes before them all: for an operator that does nothing
+    there, or dies, it is the only result. ``stop`` is called on Ctrl-C, to end
+    the scenarios that run.
     """
     found: dict[str, Result] = {}
 
@@ -182,7 +182,8 @@ def select(only: Iterable[str] = ()) -> list[Scenario]:
     for name in names:
         if name not in PARTS and all(s.id != name for s in known):
             raise ValueError(
-                f"{name} is no part and no scenario of the gate. Parts: {', '.join(PARTS)}."
+                f"{name} is neither a part nor a scenario of the conformance suite. The parts are: "
+                f"{', '.join(PARTS)}."
             )
     return [s for s in known if s.part in names or s.id in names]
 

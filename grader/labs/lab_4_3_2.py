@@ -1,6 +1,6 @@
 """4.3.2 Build artifact 1: every moving part wired by hand.
 
-The functional part of the gate (:mod:`grader.conformance`), a check a theme.
+The functional part of the conformance suite (:mod:`grader.conformance`), a check a theme.
 All of it runs once, against one process of the operator.
 """
 
@@ -35,7 +35,7 @@ CHECKS_STAND_ALONE = True
 def suite(submission, run, cluster, api, grading, observe, phase4):
     # Every wait of the suite has a limit of its own.
     with (
-        phase4.untimed("the gate's functional part"),
+        phase4.untimed("the functional part of the conformance suite"),
         suite_checks.trial(submission, run, cluster, api, grading) as trial,
     ):
         found = suite_checks.results(

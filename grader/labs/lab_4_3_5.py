@@ -41,7 +41,7 @@ def suite(submission, run, cluster, api, grading, observe, phase4):
 
 @check(
     "4.3.5/create",
-    title="409, 500, 429, a time-out and a lost answer at any write of a new WebApp are got over, "
+    title="It recovers from 409, 500, 429, a timeout and a lost response on any write of a new WebApp, "
     "and nothing is made twice",
     points=4,
     evidence="live",

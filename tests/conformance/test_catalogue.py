@@ -37,8 +37,8 @@ def test_there_are_enough_of_both_languages():
     assert min(tracks["python"], tracks["go"]) >= 10
 
 
-def test_a_name_that_is_no_part_of_the_gate_is_refused():
-    with pytest.raises(ValueError, match="no part and no scenario"):
+def test_a_name_that_is_no_part_of_the_suite_is_refused():
+    with pytest.raises(ValueError, match="neither a part nor a scenario"):
         select(["functional/no-such"])
 
 
@@ -62,7 +62,7 @@ def test_an_operator_that_fails_the_first_scenario_otherwise_is_tried_on():
     assert [r.id for r in run_all(chosen, run, first=FIRST)] == [one.id for one in chosen]
 
 
-def test_an_interrupted_gate_ends_what_runs_before_it_waits_for_it():
+def test_an_interrupted_suite_ends_what_runs_before_it_waits_for_it():
     stopped = threading.Event()
 
     def run(one):

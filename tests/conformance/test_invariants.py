@@ -103,12 +103,14 @@ def test_too_many_pods_at_any_moment():
 
 def test_a_status_that_was_true_and_one_that_was_early():
     pods = [("ADDED", "pods", worlds.pod(f"shop-{n}")) for n in range(2)]
-    invariants.status_is_true(History(RECORD, *pods, WITH), worlds.app())
-    assert fails(invariants.status_is_true, (RECORD, pods[0], WITH)) == "observed-generation-early"
+    invariants.status_is_correct(History(RECORD, *pods, WITH), worlds.app())
+    assert (
+        fails(invariants.status_is_correct, (RECORD, pods[0], WITH)) == "observed-generation-early"
+    )
     old = [("ADDED", "pods", worlds.pod(f"shop-{n}", image="shop:0")) for n in range(2)]
-    assert fails(invariants.status_is_true, (RECORD, *old, WITH)) == "observed-generation-early"
+    assert fails(invariants.status_is_correct, (RECORD, *old, WITH)) == "observed-generation-early"
     lagging = ("MODIFIED", "webapps", worlds.app(generation=2, observed=1))
-    invariants.status_is_true(History(RECORD, lagging), worlds.app())
+    invariants.status_is_correct(History(RECORD, lagging), worlds.app())
 
 
 def test_transition_times():
@@ -126,7 +128,7 @@ def test_what_a_restart_does_again_is_counted():
     first, second = worlds.pod("shop-0"), worlds.pod("shop-1")
     made = [("ADDED", "configmaps", worlds.record()), ("ADDED", "pods", first)]
     undisturbed = invariants.work_done(History(*made, ("ADDED", "pods", second)), worlds.app())
-    assert +undisturbed == {"Pods made": 2, "records made": 1}
+    assert +undisturbed == {"Pods created": 2, "records created": 1}
     replaced = History(*made, ("DELETED", "pods", first), ("ADDED", "pods", second))
     with pytest.raises(Fail) as failed:
         invariants.no_more_work_than(replaced, worlds.app(), undisturbed)

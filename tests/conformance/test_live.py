@@ -1,4 +1,4 @@
-"""The gate at work: a right operator of each language, one from outside, and some wrong ones."""
+"""The suite at work: a right operator of each language, one from outside, and some wrong ones."""
 
 from __future__ import annotations
 

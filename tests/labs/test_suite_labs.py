@@ -1,4 +1,4 @@
-"""The labs that run parts of the gate: nothing of a part is left out, no check looks at nothing."""
+"""The labs that run parts of the conformance suite: nothing of a part is left out, no check looks at nothing."""
 
 from __future__ import annotations
 
