@@ -314,7 +314,7 @@ class Session:
         interactive = sys.stdin.isatty()
         say(
             f"the controller runs (process {self._program.pid}) and is recorded. Break what it "
-            "made; `help` lists what can be said here."
+            "made; `help` lists the commands."
         )
         if interactive:
             say(f"In another terminal: export KUBECONFIG={self._hand.kubeconfig.absolute()}")
@@ -351,7 +351,7 @@ class Session:
             "done": lambda: setattr(self, "_done", True),
         }
         if verb not in does:
-            say(f"“{verb}” cannot be said here; `help` lists what can.")
+            say(f"unknown command “{verb}”; `help` lists the commands")
             return
         does[verb]()
 

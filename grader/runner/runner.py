@@ -1,4 +1,4 @@
-"""The factory behind the ``run`` fixture."""
+"""Start programs behind wires: what the ``run`` fixture gives to checks."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Runner:
 
     @property
     def timeline(self) -> Timeline:
-        """What all wires of this run have seen, and the audit log where the cluster has one; grows."""
+        """All wires' records of this run, and the audit log where the cluster has one; grows."""
         if self._timeline is None:
             from grader.cluster.interface import Capability
             from grader.witness import Timeline
@@ -133,7 +133,7 @@ class Runner:
         """What is wrong with the wires' records, as half a sentence; empty when they are whole."""
         for wire in self._wires:
             if wire.failure is not None:
-                return f"The record of {wire.client}'s wire has a hole ({wire.failure.strerror})"
+                return f"The record of {wire.client}'s wire is incomplete ({wire.failure.strerror})"
         return ""
 
     def close(self) -> None:

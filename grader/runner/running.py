@@ -25,9 +25,7 @@ _LOOK = 0.01
 #: Seconds between two counts of its processes.
 _COUNT = 0.5
 
-_FLUSH = (
-    " Python keeps back what it prints when its output is not a terminal: use print(…, flush=True)."
-)
+_FLUSH = " Python buffers its output when it does not go to a terminal: use print(…, flush=True)."
 
 
 class Line(str):
@@ -41,7 +39,7 @@ class Line(str):
         return line
 
     def __getnewargs__(self) -> tuple[str, float]:
-        """What a copy is made of: a line may stand in a message."""
+        """The arguments of a copy: a line may be part of a message."""
         return str(self), self.t
 
 
@@ -63,7 +61,7 @@ class Exit:
 
     def __str__(self) -> str:
         if self.signal is not None:
-            return f"was ended by {_signal_name(self.signal)} after {self.after:.1f} s"
+            return f"was terminated by {_signal_name(self.signal)} after {self.after:.1f} s"
         return f"ended with exit code {self.code} after {self.after:.1f} s"
 
 
@@ -203,12 +201,12 @@ class RunningProgram(WiredProcess):
         return self._how_it_ended()
 
     def pause(self) -> None:
-        """SIGSTOP to the program's group: it stands still in the middle of whatever it does."""
+        """SIGSTOP to the program's process group: it halts in the middle of whatever it does."""
         if (process := self._running()) is not None:
             process.signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT: it goes on without knowing that time has passed."""
+        """SIGCONT: it continues without knowing that time has passed."""
         if (process := self._running()) is not None:
             process.signal_group(signal.SIGCONT)
 
@@ -272,10 +270,10 @@ class RunningProgram(WiredProcess):
             if left <= 0:
                 raise Fail(
                     f"`{self.shown}` {what} within {timeout:g} s.",
-                    "It runs, but did not do so. On its standard output it has printed "
+                    "It is running, but has not done so. To its standard output it has printed "
                     + (f"{len(self.stdout_lines)} lines." if self.stdout_lines else "nothing.")
                     + (
-                        " The last of its standard error is shown here."
+                        " The last lines of its standard error are below."
                         if self.stderr_tail(1)
                         else ""
                     ),
@@ -300,37 +298,12 @@ class RunningProgram(WiredProcess):
         if self.exited is not None:
             raise self.ended(what)
 
-    def require_stops(self, within: float = 5.0) -> Exit:
-        """SIGTERM; Fail where it does not end by itself within that time with exit code 0."""
-        how = self.terminate(within)
-        expected = (
-            f"`{self.shown}` ends by itself within {within:g} s of SIGTERM, with exit code 0."
-        )
-        if not how.obeyed:
-            raise Fail(
-                expected,
-                f"It ignored SIGTERM for {within:g} s and had to be killed.",
-                why="A kubelet does the same to a Pod that does not stop in time.",
-                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
-                diagnosis="ignores-sigterm",
-                evidence=self._last_output(),
-            )
-        if how.code != 0:
-            raise Fail(
-                expected,
-                f"It {how}.",
-                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
-                diagnosis="unclean-exit",
-                evidence=self._last_output(),
-            )
-        return how
-
     def ended(self, what: str) -> Fail:
         """The sentence for a program that ended although ``what`` was still awaited."""
         how = self.exited
         expected = f"`{self.shown}` {what}."
         if how is not None and how.by == "grader":
-            # Whoever killed it knew: waiting for it then is a slip of the grader's.
+            # The grader killed it: waiting for it after that is the grader's bug.
             raise RuntimeError(f"waiting for {self.client} that was killed: {what}")
         if self._limit:
             return Fail(
@@ -406,7 +379,7 @@ class RunningProgram(WiredProcess):
         return pending
 
     def _over(self, taken: int, *, count: bool) -> str:
-        """What the program has too much of, as half a sentence; empty for nothing."""
+        """The limit that the program has exceeded, as half a sentence; empty for none."""
         sizes = {"output": taken, "error": self.stderr_path.stat().st_size - self._stderr_before}
         for name, size in sizes.items():
             if size > limits.OUTPUT_BYTES:

@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.wire.records import Exchange, Record, WatchEnd, WatchEvent
 from grader.witness import audit as audit_log
-from grader.witness import objects, order
+from grader.witness import objects
 from grader.witness.sources import AuditFeed, AuditSource, RecordFile, record_files
 from grader.witness.trace import begin
 
@@ -36,7 +36,6 @@ class Ledger:
         self._audited: dict[str, Exchange] = {}
         self._watches: dict[tuple[str, int], Exchange] = {}
         self._by_uid: dict[str, dict] = {}
-        self._moments: dict[int, float] | None = None
 
     def refresh(self) -> bool:
         """Read what is new; whether there was anything."""
@@ -87,7 +86,6 @@ class Ledger:
                 wired.withheld_body = exchange.response_body
         kept.sort(key=lambda r: (begin(r), r.seq))
         self.records = kept
-        self._moments = None
         for record in (*records, *added):
             self._remember(record)
 
@@ -125,10 +123,3 @@ class Ledger:
     def last_state(self, uid: str) -> dict | None:
         """The newest state of an object that anything told of."""
         return self._by_uid.get(uid)
-
-    def moment(self, exchange: Exchange) -> float:
-        """When an exchange took effect; see :mod:`grader.witness.order`."""
-        if self._moments is None:
-            self._moments = order.moments(r for r in self.records if isinstance(r, Exchange))
-        # One that a wire has told of since is not among the records any more.
-        return self._moments.get(id(exchange), exchange.t_request)

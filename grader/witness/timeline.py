@@ -1,6 +1,6 @@
-"""What happened, as one timeline: what the wires recorded and what the API server's audit log saw.
+"""One timeline of a run: the wires' records and the API server's audit log.
 
-Every grader is written with it, and its queries are meant to be read aloud:
+Every grader is written with it:
 
 >>> timeline = Timeline(run_dir, cluster=cluster)
 >>> kill = timeline.marks("process_killed").first
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.wire.records import WRITE_VERBS, Exchange, Mark, Record, WatchEnd, WatchEvent
 from grader.wire.rules import READ_VERBS
-from grader.witness import objects, order, wording
+from grader.witness import objects, wording
 from grader.witness.knowledge import Knowledge, gather
 from grader.witness.ledger import Ledger
 from grader.witness.selectors import ANY, Names, is_status, names, plain, targets, verbs
@@ -54,7 +54,7 @@ _LOOK = 0.02
 
 
 class NotObserved(TimeoutError):
-    """What was waited for did not happen in time; ``str()`` says what, and what was seen last."""
+    """What was waited for did not happen in time; ``str()`` says what, and the last record."""
 
 
 class Timeline:
@@ -166,8 +166,8 @@ class Timeline:
 
     def _last_seen(self) -> str:
         if not self._records:
-            return "nothing was seen at all"
-        return "the last that was seen: " + self.line(self._records[-1]).strip()
+            return "nothing has been recorded"
+        return "the last record is: " + self.line(self._records[-1]).strip()
 
     # Parts -----------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Timeline:
         return self.exchanges(**selectors)
 
     def lists(self, **selectors: Any) -> Trace[Exchange]:
-        """Every way of asking for what exists: lists, and watches that ask for the initial events."""
+        """Lists, and watches that ask for the initial events."""
         return self.reads(**selectors).where(
             lambda e: e.verb == "list" or (e.verb == "watch" and "sendInitialEvents" in e.query)
         )
@@ -367,45 +367,17 @@ class Timeline:
         return exchange.request_body if objects.is_object(exchange.request_body) else None
 
     def cause(self, event: WatchEvent) -> Exchange | None:
-        """The write that made the version which an event tells of, None where it is not known."""
+        """The write that made the version of an event's object, None where it is not known."""
         return self.write_of(event.object)
 
     def write_of(self, obj: dict) -> Exchange | None:
-        """Who wrote this version of an object: the applied write with its UID and resourceVersion."""
+        """The applied write that made this version of an object (its UID and resourceVersion)."""
         uid, version = objects.uid(obj), objects.resource_version(obj)
         for exchange in self.writes(applied=True):
             answer = exchange.answer
             if objects.uid(answer) == uid and objects.resource_version(answer) == version:
                 return exchange
         return None
-
-    def writers(
-        self, resource: str, name: str, namespace: str | None = None
-    ) -> dict[str, Trace[Exchange]]:
-        """Who changed an object (applied writes, status included), each with their writes."""
-        everything = self.writes(
-            resource=(resource, f"{resource}/*"), name=name, namespace=namespace, applied=True
-        )
-        found: dict[str, list[Exchange]] = {}
-        for exchange in everything:
-            found.setdefault(exchange.client, []).append(exchange)
-        return {client: self._trace(records) for client, records in found.items()}
-
-    def moment(self, exchange: Exchange) -> float:
-        """When an exchange took effect, in an order that agrees with resourceVersions.
-
-        Seconds since the epoch, between its request and its answer; see
-        :mod:`grader.witness.order`.
-        """
-        return self._ledger.moment(exchange)
-
-    def in_order(self, exchanges: Iterable[Exchange]) -> Trace[Exchange]:
-        """Exchanges in the order in which they took effect at the API server."""
-        return self._trace(
-            sorted(
-                exchanges, key=lambda e: (self.moment(e), order.revision(e), e.is_write is False)
-            )
-        )
 
     # What was known ---------------------------------------------------------------
 
@@ -429,7 +401,7 @@ class Timeline:
         return gather((r, self._opened_or_none(r)) for r in told)
 
     def truth(self, at: Point | None = None) -> Knowledge:
-        """The objects as they were when ``at`` began, as far as anybody's traffic tells."""
+        """The objects as they were when ``at`` began, as far as all traffic shows them."""
         t = float("inf") if at is None else begin(at)
         seen = [
             r
