@@ -153,16 +153,10 @@ class Bench:
         by :mod:`grader.conformance.diagnosis` where ``fail`` gives no diagnosis.
         """
         generation = app["metadata"]["generation"]
-
-        def right() -> bool:
-            world = self.world(app)
-            return (
-                world.webapp is not None
-                and world.webapp["metadata"]["generation"] >= generation
-                and not shortfalls(world)
-            )
-
-        if self.until(app["metadata"]["namespace"], right, timeout):
+        namespace = app["metadata"]["namespace"]
+        if self.until(
+            namespace, lambda: contract.has_converged(self.world(app), generation), timeout
+        ):
             return self.world(app)
         raise self._not_settled(app, doing, timeout, shortfalls(self.world(app)), fail)
 

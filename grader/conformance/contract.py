@@ -143,6 +143,12 @@ def shortfalls(world: World) -> list[str]:
     return found + status_shortfalls(app, len(standing), sum(map(is_ready, standing)))
 
 
+def has_converged(world: World, generation: int) -> bool:
+    """Whether the WebApp exists at that generation or a later one, with no shortfall."""
+    app = world.webapp
+    return app is not None and app["metadata"]["generation"] >= generation and not shortfalls(world)
+
+
 def missing(world: World, record: dict | None = None) -> str:
     """The first of the shortfalls in two or three words, for a cell of a table.
 

@@ -137,6 +137,6 @@ def test_the_picture_of_kill_points_says_in_words_what_it_shows():
     lost["missing"] = "1 of 2 Pods"
     drawn = kill_picture("Killed <here>", {"edge: no list": [lost, right, never], "level": [right]})
     words = [element.text for element in ET.fromstring(drawn["svg"]).iter() if element.text]
-    assert {"Killed <here>", "1 of 2 Pods", "1 of 2", "0 of 1", "did not come"} <= set(words)
+    assert {"Killed <here>", "1 of 2 Pods", "1 of 2", "0 of 1", "no such write"} <= set(words)
     assert "3 kill points were tried" in drawn["alt"]
     assert "edge, create: before POST a Pod (1 of 2 Pods)" in drawn["alt"]

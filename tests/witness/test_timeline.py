@@ -105,6 +105,26 @@ def test_events_and_what_caused_them(world):
     assert world.write_of(obj("f-1", 12)).status is None
 
 
+def test_parts_count_their_times_from_the_start_of_the_whole(world):
+    killed, deleted = world.marks("process_killed").first, world.writes(by="hand").first
+    one, two = world.after(killed), world.between(killed, deleted)
+    assert one.start == two.start == world.start
+    again = two.writes(resource="pods").first
+    assert two.line(again) == one.line(again) == world.line(again)
+
+
+def test_a_part_does_not_grow(tmp_path):
+    (tmp_path / "op").mkdir()
+    recorder = Recorder(tmp_path / "op" / "wire.jsonl", "op")
+    recorder.mark("note", n=1)
+    timeline = Timeline(tmp_path)
+    part = timeline.after(0.0)
+    recorder.mark("note", n=2)
+    recorder.close()
+    assert len(timeline.marks("note")) == 2
+    assert len(part.marks("note")) == len(part.after(0.0)) == 1
+
+
 def test_lines_show_what_happened(world):
     lines = world.writes(resource="pods").lines()
     assert "POST /api/v1/namespaces/a/pods (f-1)  no answer (applied: yes; by rule r1" in lines[0]

@@ -75,7 +75,7 @@ def _created_under(bench: Bench, error: str, target: str) -> tuple[dict, RuleHan
     if not target.endswith("configmaps"):
         rule = bench.rule(_rule(error, target, f"ns={namespace}"))
         return bench.create(namespace, replicas=2), rule
-    # Its record's name is known when it is made: until then it gets no further than the finalizer.
+    # Its DNS record's name is known once it is created: until then its finalizer is held.
     held = bench.rule(f"hold update,patch webapps ns={namespace}")
     app = bench.create(namespace, replicas=2)
     rule = _failing(bench, error, target, app)

@@ -295,8 +295,4 @@ def _has_converged(bench: Bench, step: Step, app: dict) -> bool:
     world = bench.world(app)
     if step == "delete":
         return world.webapp is None
-    return (
-        world.webapp is not None
-        and world.webapp["metadata"]["generation"] >= app["metadata"]["generation"]
-        and not contract.shortfalls(world)
-    )
+    return contract.has_converged(world, app["metadata"]["generation"])
