@@ -18,7 +18,7 @@ import tracemalloc
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "operator_handwired" / "python")]
+sys.path[:0] = [str(ROOT), str(ROOT / "solutions" / "artifacts" / "python")]
 
 from machinery.listener import Handler  # noqa: E402
 from machinery.objects import Object  # noqa: E402

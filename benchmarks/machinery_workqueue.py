@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "operator_handwired" / "python"))
+sys.path.insert(0, str(ROOT / "solutions" / "artifacts" / "python"))
 
 from machinery.workqueue import WorkQueue  # noqa: E402
 

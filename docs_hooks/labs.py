@@ -64,6 +64,8 @@ def _head(lab: course.Lab) -> str:
             else "an editor; no cluster",
         )
     )
+    if lab.runs_on:
+        rows.append(("Runs on", _runs_on(lab)))
     if lab.drill:
         rows.append(("Drill", f"[{lab.drill}](../drills/{lab.drill}.md), the same by hand"))
     if lab.gate:
@@ -78,6 +80,25 @@ def _head(lab: course.Lab) -> str:
         f'<div class="p4-verdict" data-lab="{lab.id}" markdown>\n\n{verdict}\n\n</div>\n\n'
         f'<div class="p4-facts" markdown>\n\n{facts}\n\n</div>'
     )
+
+
+def _runs_on(lab: course.Lab) -> str:
+    """The parts that other labs ask for, with those labs, and which track has them."""
+    by_tracks: dict[tuple[str, ...], list[str]] = {}
+    for part in course.load().parts:
+        if part.id in lab.runs_on:
+            asks = course.load().lab(part.lab)
+            tracks = tuple(track for track in lab.tracks if part.files.get(track))
+            by_tracks.setdefault(tracks, []).append(
+                f"{part.title} ([{asks.id}](../{asks.module}/{asks.id}.md))"
+            )
+    groups = [
+        ", ".join(names)
+        if tracks == lab.tracks
+        else f"{' and '.join(track.capitalize() for track in tracks)}: {', '.join(names)}"
+        for tracks, names in sorted(by_tracks.items(), key=lambda one: -len(one[0]))
+    ]
+    return f"{'; '.join(groups)}. [Yours once passed](../guide/workspace.md#whose), lent until then"
 
 
 def _plain(markdown: str) -> str:

@@ -174,8 +174,8 @@ def gate() -> str:
         out += [f"- {labs.line(loaded.lab(name), up='')}" for name in condition["labs"]]
         if name := condition.get("artifact"):
             out += [
-                f"- the program in `workspace/{name}` itself, killed before and after each of its "
-                f"writes: `./phase4 gate {number} --live`",
+                f"- the program in `workspace/{loaded.lab(name).program or name}` itself, killed "
+                f"before and after each of its writes: `./phase4 gate {number} --live`",
             ]
         out += ["", condition["otherwise"], ""]
     return "\n".join(out)

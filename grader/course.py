@@ -12,7 +12,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,13 +56,40 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of an artifact: written in one lab, run on by others.
+
+    ``files`` has, for each track, globs from the workspace's root; a track that it
+    does not have has no such part.
+    """
+
+    id: str
+    title: str
+    lab: str
+    files: dict[str, tuple[str, ...]] = field(hash=False)
+
+    def has(self, path: str, track: str) -> bool:
+        """Whether the file at ``path``, from the workspace's root, belongs to the part."""
+        return any(_matches(path, pattern) for pattern in self.files.get(track, ()))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    if pattern.endswith("/**"):
+        return path.startswith(pattern[:-2])
+    return PurePosixPath(path).match(pattern)
+
+
+@dataclass(frozen=True)
 class Lab:
     """A lab of the course.
 
     ``gate`` is the gate's conditions (1 to 3) that this lab gives evidence for;
     ``needs`` names what must be there (``cluster``); ``tracks`` is empty where
     there is no program to write. ``built`` is False for a lab that the course
-    describes but cannot grade yet.
+    describes but cannot grade yet. ``writes`` are the parts that it is about,
+    ``runs_on`` those that its program needs besides; ``program`` is the artifact's
+    folder whose program it runs, empty for one in the lab's own; ``beside`` are
+    the labs whose folders its grader looks at as well.
     """
 
     id: str
@@ -76,6 +103,10 @@ class Lab:
     needs: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
     built: bool = False
+    writes: tuple[str, ...] = ()
+    runs_on: tuple[str, ...] = ()
+    program: str = ""
+    beside: tuple[str, ...] = ()
     data: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -107,7 +138,8 @@ class Condition:
 class Course:
     """The whole manifest. ``data`` is the file as parsed, for what only the site needs.
 
-    ``id`` and ``version`` are what a workspace must have been made for.
+    ``id`` and ``version`` are what a workspace must have been made for;
+    ``artifacts`` are the folders at its root that grow from lab to lab.
     """
 
     id: str
@@ -116,6 +148,8 @@ class Course:
     modules: tuple[Module, ...]
     labs: tuple[Lab, ...]
     gate: tuple[Condition, ...]
+    parts: tuple[Part, ...] = ()
+    artifacts: tuple[str, ...] = ()
     data: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def lab(self, name: str) -> Lab:
@@ -140,6 +174,11 @@ class Course:
             else:
                 wanted.add(self.lab(name).id)
         return [lab for lab in self.labs if lab.id in wanted]
+
+    def parts_of(self, lab: Lab, track: str) -> tuple[Part, ...]:
+        """The parts that a lab writes or runs on and that the track has, in the course's order."""
+        named = {*lab.writes, *lab.runs_on}
+        return tuple(part for part in self.parts if part.id in named and part.files.get(track))
 
     def module(self, module_id: str) -> Module:
         """A module by its id."""
@@ -181,6 +220,8 @@ def load(path: Path = MANIFEST) -> Course:
         modules=modules,
         labs=labs,
         gate=_conditions(data, path),
+        parts=_parts(data, labs, path),
+        artifacts=tuple(head.get("artifacts", ())),
         data=data,
     )
 
@@ -213,10 +254,37 @@ def _lab(entry: dict[str, Any], path: Path) -> Lab:
             needs=tuple(entry.get("needs", ())),
             tracks=tuple(entry.get("tracks", ())),
             built=bool(entry.get("built", False)),
+            writes=tuple(entry.get("writes", ())),
+            runs_on=tuple(entry.get("runs_on", ())),
+            program=entry.get("program", ""),
+            beside=tuple(entry.get("beside", ())),
             data=entry,
         )
     except KeyError as error:
         raise CourseError(f"{path}: [[lab]] {entry.get('id', '?')} lacks {error}") from error
+
+
+def _parts(data: dict[str, Any], labs: tuple[Lab, ...], path: Path) -> tuple[Part, ...]:
+    try:
+        parts = tuple(
+            Part(
+                entry["id"],
+                entry["title"],
+                str(entry["lab"]),
+                {track: tuple(entry[track]) for track in ("python", "go") if track in entry},
+            )
+            for entry in data.get("part", ())
+        )
+    except KeyError as error:
+        raise CourseError(f"{path}: a [[part]] lacks {error}") from error
+    ids, known = {part.id for part in parts}, {lab.id for lab in labs}
+    for part in parts:
+        if part.lab not in known:
+            raise CourseError(f"{path}: part {part.id} is of lab {part.lab}, which is not there")
+    for lab in labs:
+        if unknown := {*lab.writes, *lab.runs_on} - ids:
+            raise CourseError(f"{path}: lab {lab.id} names a part {sorted(unknown)[0]!r}: no such")
+    return parts
 
 
 def _conditions(data: dict[str, Any], path: Path) -> tuple[Condition, ...]:

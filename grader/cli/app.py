@@ -29,6 +29,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "hint",
         "track",
         "reset",
+        "parts",
         "progress",
         "gate",
     ),
@@ -48,7 +49,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Begin": ("start", "doctor", "init", "site"),
     "A lab": ("list", "show", "check", "hint", "cite", "solution", "reset", "track"),
     "Programs under test": ("run", "fault", "record", "timeline", "replay", "conform"),
-    "Where you are": ("progress", "gate", "report"),
+    "Where you are": ("progress", "parts", "gate", "report"),
     "The cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
     "The course itself": ("test", "dev", "completion"),
 }

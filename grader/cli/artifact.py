@@ -26,20 +26,23 @@ PART = "killpoints"
 
 def judge(here: Workspace, condition: Condition, tell: Tell) -> LabReport:
     """Kill the artifact at each of its writes; store and return what came of it."""
-    from grader.labs import runner
     from grader.labs.submission import Submission
     from grader.report import artifact, store
     from grader.report.model import LabReport
+    from grader.workspace import parts
 
     lab = course.load().lab(condition.artifact)
     run_dir = here.new_run(artifact.name_of(condition))
-    submission = Submission(here.folder(lab), lab.id, here.track_of(lab), run_dir / "build")
+    used = parts.assemble(here, lab, run_dir / "workspace")
+    handed_in = run_dir / "workspace" / lab.id
+    submission = Submission(handed_in, lab.id, here.track_of(lab), run_dir / "build")
     report = LabReport(
         lab=artifact.name_of(condition),
         track=here.track_of(lab),
         seed=random.SystemRandom().randrange(2**31),
         started=time.time(),
-        digest=runner.digest(here.folder(lab)),
+        digest=parts.digest(here, lab),
+        parts=[use.to_json() for use in used],
         course=course.load().version,
     )
     try:

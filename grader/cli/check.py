@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from grader.course import Condition, Lab
     from grader.report.model import LabReport
     from grader.workspace import Workspace
+    from grader.workspace.parts import Lending
 
 
 def register(app: typer.Typer) -> None:
@@ -46,13 +47,22 @@ def check(
     isolation: Annotated[
         str, typer.Option(help="none, or bwrap: run your program in a sandbox.")
     ] = "none",
+    parts: Annotated[
+        str,
+        typer.Option(
+            help="Whose parts a lab runs on: auto (yours where their labs are passed), own, course."
+        ),
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
 ) -> None:
     """Grade a lab: what was expected, what was seen, why it matters, what to look at next."""
     from grader import workspace
+    from grader.workspace.parts import LENDING
 
     if isolation not in ("none", "bwrap"):
         raise typer.BadParameter("none or bwrap", param_hint="--isolation")
+    if parts not in LENDING:
+        raise typer.BadParameter(", ".join(LENDING), param_hint="--parts")
     here = workspace.find()
     chosen = _chosen(here, labs or [])
     if not chosen:
@@ -63,9 +73,9 @@ def check(
     if watch:
         from grader.cli.watch import watch_labs
 
-        watch_labs(here, chosen, lambda: _round(here, chosen, seed, isolation, False))
+        watch_labs(here, chosen, lambda: _round(here, chosen, seed, isolation, parts, False))
         return
-    raise typer.Exit(_round(here, chosen, seed, isolation, as_json))
+    raise typer.Exit(_round(here, chosen, seed, isolation, parts, as_json))
 
 
 def _chosen(here: Workspace, names: list[str]) -> list[Lab]:
@@ -78,7 +88,12 @@ def _chosen(here: Workspace, names: list[str]) -> list[Lab]:
 
 
 def _round(
-    here: Workspace, labs: list[Lab], seed: int | None, isolation: str, as_json: bool
+    here: Workspace,
+    labs: list[Lab],
+    seed: int | None,
+    isolation: str,
+    lending: Lending,
+    as_json: bool,
 ) -> int:
     """Grade these labs one after another; returns the exit code for all of them."""
     from grader.cli.progress_line import line
@@ -91,7 +106,7 @@ def _round(
     with line(quiet=as_json) as tell, here.exclusive(f"check {names}", tell):
         _cluster(labs, tell)
         for lab in labs:
-            report = grade(here, lab, tell, seed=seed, isolation=isolation)
+            report = grade(here, lab, tell, seed=seed, isolation=isolation, lending=lending)
             reports.append(report)
             if not as_json:
                 if len(reports) > 1:
@@ -145,10 +160,22 @@ def _cluster(labs: list[Lab], tell: Tell) -> None:
 
 
 def grade(
-    here: Workspace, lab: Lab, tell: Tell, *, seed: int | None = None, isolation: str = "none"
+    here: Workspace,
+    lab: Lab,
+    tell: Tell,
+    *,
+    seed: int | None = None,
+    isolation: str = "none",
+    lending: Lending = "auto",
 ) -> LabReport:
-    """Grade one lab of a workspace and store the report."""
+    """Grade one lab of a workspace and store the report.
+
+    What is graded is put together in the run's own folder: see :mod:`grader.workspace.parts`.
+    A report on parts that were asked for in another way than ``auto`` counts as any other:
+    what the lab asks for is the learner's in all of them.
+    """
     from grader.report import store
+    from grader.workspace import parts
 
     if not lab.built:
         return _not_built(lab)
@@ -156,8 +183,11 @@ def grade(
 
     tell(f"{lab.id}: grading")
     run_dir = here.new_run(lab.id)
+    used = parts.assemble(here, lab, run_dir / "workspace", lending)
+    judged = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
+    digest = parts.digest(here, lab)
     report = runner.grade(
-        here.folder(lab),
+        run_dir / "workspace" / lab.id,
         lab,
         track=here.track_of(lab),
         run_dir=run_dir,
@@ -167,7 +197,10 @@ def grade(
     )
     report.course = course.load().version
     report.run_dir = _within(here.root, report.run_dir)
+    report.digest = digest
+    report.parts = [use.to_json() for use in used]
     store.save(here.reports, report)
+    parts.passed(here, lab, report.passed, judged)
     if report.passed:
         # What a pass has opened stays open, whatever the next save does.
         here.keep("passed", {**here.record("passed"), lab.id: report.started})

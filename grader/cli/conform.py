@@ -74,7 +74,7 @@ def conform(
         cluster = clusters.ensure(progress=tell)
         report = run_suite(
             cluster,
-            Subject(tuple(command), here),
+            Subject(tuple(command), here, _packages(command, folder)),
             folder,
             only=part or (),
             seed=seed,
@@ -93,6 +93,18 @@ def end_as_by_ctrl_c() -> None:
     """Have a command that is ended or loses its terminal end its operators as Ctrl-C does."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+
+
+def _packages(command: list[str], folder: Path) -> dict[str, str]:
+    """What the operator finds the workspace's packages by, where there is a workspace."""
+    from grader import workspace
+    from grader.workspace import lending
+
+    try:
+        here = workspace.find()
+    except workspace.WorkspaceError:
+        return {}
+    return lending.for_command(here, command, folder / "lent").environment
 
 
 def _run_folder() -> Path:

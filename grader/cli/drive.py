@@ -43,6 +43,10 @@ def run(
     restart: Annotated[
         bool, typer.Option("--restart", help="Start it again whenever a rule has killed it.")
     ] = False,
+    parts: Annotated[
+        str,
+        typer.Option(help="Whose parts it runs on: auto (yours where passed), own, course."),
+    ] = "auto",
     cluster: Annotated[str, _CLUSTER] = "",
 ) -> None:
     """Run a program of yours behind a wire of its own: recorded, and open to faults.
@@ -53,11 +57,20 @@ def run(
     _check_name(name)
     from grader.cli import driving
     from grader.wire.rules import parse_rules
+    from grader.workspace.parts import LENDING
 
+    if parts not in LENDING:
+        raise typer.BadParameter(", ".join(LENDING), param_hint="--parts")
     rules = parse_rules(faults or [])
     raise typer.Exit(
         driving.run(
-            _ensure(cluster), name, command, [str(r) for r in rules], seed=seed, restart=restart
+            _ensure(cluster),
+            name,
+            command,
+            [str(r) for r in rules],
+            seed=seed,
+            restart=restart,
+            lending=parts,
         )
     )
 

@@ -26,6 +26,7 @@ from grader.witness import Timeline
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
+    from grader.workspace.parts import Lending
 
 #: What the person at the keyboard is called in a recording.
 HAND = "learner"
@@ -86,8 +87,11 @@ def run(
     seed: int = 0,
     restart: bool = False,
     later: Sequence[tuple[float, dict[str, Any]]] = (),
+    lending: Lending = "auto",
 ) -> int:
     """Run a program behind a wire until it ends; returns its exit code as shells have it.
+
+    ``lending`` says whose parts of the workspace's it runs on.
 
     ``later`` are requests to the wire, each with the seconds after the start at
     which it is made (for replay).
@@ -98,7 +102,10 @@ def run(
         try:
             with Wire(cluster, name, folder, rules=rules, seed=seed) as wire:
                 wire.rules.on_fired(lambda text: say(f"a rule acted: {text}"))
-                with InteractiveProgram(wire, argv, folder, **about) as program:
+                env = _parts(argv, folder, lending)
+                with InteractiveProgram(
+                    wire, argv, folder, env=env, terminal=True, **about
+                ) as program:
                     _start(program)
                     say(f"{name} runs behind a wire; faults: phase4 fault add ... --as {name}")
                     with _timed(wire, later):
@@ -107,6 +114,22 @@ def run(
             code = -interrupt.number
     _summary(folder, name)
     return 128 - code if code is not None and code < 0 else code or 0
+
+
+def _parts(argv: Sequence[str], run_dir: Path, lending: Lending = "auto") -> dict[str, str]:
+    """What a command gets to find the workspace's packages by; says what the course lends it."""
+    from grader import workspace
+    from grader.report import ownership
+    from grader.workspace import lending as lent
+
+    try:
+        here = workspace.find()
+    except workspace.WorkspaceError:
+        return {}
+    found = lent.for_command(here, argv, run_dir / "lent", lending)
+    for sentence in ownership.sentences([use.to_json() for use in found.uses]):
+        say(sentence)
+    return found.environment
 
 
 def _start(program: InteractiveProgram) -> None:
@@ -233,7 +256,13 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
         Wire(cluster, "controller", run_dir) as wire,
         Wire(cluster, HAND, run_dir) as hand,
         InteractiveProgram(
-            wire, argv, run_dir, kind="record", lab=lab, cluster=cluster.name
+            wire,
+            argv,
+            run_dir,
+            env=_parts(argv, run_dir),
+            kind="record",
+            lab=lab,
+            cluster=cluster.name,
         ) as program,
     ):
         _start(program)

@@ -7,16 +7,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
 
-from grader import exit_codes
+from grader import cut, exit_codes
 from grader.course import ROOT
 
-OPERATORS = ROOT / "operator_handwired"
-CRD = Path("config", "crd", "phase4.example.com_webapps.yaml")
+GO = cut.tree.SOLUTIONS / cut.ARTIFACTS / "go"
+COMMON = cut.tree.SOLUTIONS / cut.ARTIFACTS / "common"
+CRD = Path("operator_handwired", "config", "crd", "phase4.example.com_webapps.yaml")
 #: The same CRD, as every cluster of the course has it.
 OF_CLUSTERS = ROOT / "grader" / "cluster" / "manifests" / "crd-webapps.yaml"
 _HEAD = "# What the operators of this course look after. Made by `phase4 dev generate`.\n"
@@ -37,15 +38,16 @@ def generate(
         print("there is no `go` on this machine; `phase4 doctor` says how to get it")
         raise typer.Exit(exit_codes.ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="phase4-generate-") as folder:
-        made = Path(folder) / "operators"
+        made = Path(folder)
         # The generators rewrite what is there: what a type no longer has must go.
-        shutil.copytree(
-            OPERATORS / "go", made / "go", ignore=shutil.ignore_patterns("generated", "zz_*")
-        )
+        for name, (data, _) in cut.artifacts("go", "solution").items():
+            if not _generated(name) and name != CRD:
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_bytes(data)
         (made / CRD).parent.mkdir(parents=True)
         done = subprocess.run(
             ["go", "generate", "./..."],
-            cwd=made / "go",
+            cwd=made,
             env={**os.environ, "CGO_ENABLED": "0"},
             capture_output=True,
             text=True,
@@ -63,24 +65,24 @@ def generate(
         raise typer.Exit(exit_codes.FAIL)
 
 
+def _generated(name: PurePath) -> bool:
+    return "generated" in name.parts or name.name.startswith("zz_")
+
+
+def _all_generated(root: Path) -> set[Path]:
+    names = {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+    return {name for name in names if _generated(name)}
+
+
 def _take_over(made: Path, *, write: bool) -> list[str]:
     """Compare what was made with what is there; with ``write``, put it there. Returns the names."""
-    new = {CRD} | {
-        path.relative_to(made)
-        for path in (made / "go").rglob("*")
-        if path.is_file() and ("generated" in path.parts or path.name.startswith("zz_"))
-    }
-    old = {
-        path.relative_to(OPERATORS)
-        for path in (OPERATORS / "go").rglob("*")
-        if path.is_file() and ("generated" in path.parts or path.name.startswith("zz_"))
-    }
+    new = _all_generated(made) | {CRD}
     changed = []
-    for name in sorted(new | old):
-        source, target = made / name, OPERATORS / name
+    for name in sorted(new | _all_generated(GO)):
+        source, target = made / name, (COMMON if name == CRD else GO) / name
         if name in new and target.is_file() and filecmp.cmp(source, target, shallow=False):
             continue
-        changed.append(f"operator_handwired/{name}")
+        changed.append(str(target.relative_to(ROOT)))
         if not write:
             continue
         if name in new:

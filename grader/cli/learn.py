@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grader import course, exit_codes
 from grader.cli.paths import short
+
+if TYPE_CHECKING:
+    from grader.workspace import Workspace
 
 LabName = Annotated[
     str,
@@ -20,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    for function in (init, list_labs, show, hint, track, reset, progress, gate):
+    for function in (init, list_labs, show, hint, track, reset, parts, progress, gate):
         name = "list" if function is list_labs else function.__name__
         app.command(name, rich_help_panel="Learn")(function)
 
@@ -40,9 +43,14 @@ def init(
     """Make your folder with the labs' starting files; never overwrites a file of yours."""
     from grader import workspace
 
-    made, laid = workspace.init_folder(folder, track)
+    told: list[str] = []
+    made, laid = workspace.init_folder(folder, track, told.append)
     where = short(made.root)
-    if laid:
+    for line in told:
+        print(line)
+    if told:
+        print(f"{where} was of an older version, and is taken over: {made.track} track.")
+    elif laid:
         print(f"{where} is ready: {made.track} track, {len(laid)} labs to start from.")
     else:
         print(f"{where} is up to date: {made.track} track, nothing was changed.")
@@ -96,12 +104,18 @@ def show(lab: LabName, as_json: AsJson = False) -> None:
         lab_card(
             chosen,
             checks,
-            folder=short(here.folder(chosen)) if here else "",
+            folder=_where(here, chosen) if here else "",
             track=here.track_of(chosen) if here else "",
             page=f"{site}/{chosen.page}" if site else f"docs/{chosen.module}/{chosen.id}.md",
             hints=len(course.hints(chosen)),
         )
     )
+
+
+def _where(here: Workspace, lab: course.Lab) -> str:
+    """The lab's folder, and the files of the parts that it asks for."""
+    folder = [short(here.folder(lab))] if here.folder(lab).is_dir() or not lab.writes else []
+    return ", ".join([*folder, *(short(here.root / name) for name in here.parts_files(lab)[:4])])
 
 
 def hint(
@@ -163,16 +177,51 @@ def reset(
 
     here = workspace.find()
     chosen = course.load().lab(lab)
+    mine = [short(here.root / name) for name in here.parts_files(chosen)]
     folder = here.folder(chosen)
-    if folder.exists() and not yes:
-        question = f"Replace {short(folder)} by its starting files? Yours go to a backup"
+    if (folder.exists() or mine) and not yes:
+        what = ", ".join([*([short(folder)] if folder.exists() else []), *mine])
+        question = f"Replace {what} by the starting files? Yours go to a backup"
         if not typer.confirm(question):
             print("Nothing was changed.")
             return
     backup = here.reset(chosen)
-    print(f"{short(folder)} is as it was at the start.")
+    print(f"Lab {chosen.id} is as it was at the start.")
     if backup:
         print(f"Your files are in {short(backup)}")
+
+
+def parts(as_json: AsJson = False) -> None:
+    """Show whose parts your programs run on: your own, or lent by the course until their labs pass."""
+    from grader import workspace
+    from grader.workspace import parts as reading
+
+    here = workspace.find()
+    standing = reading.standing(here)
+    if as_json:
+        _print_json([{"track": track, **use.to_json()} for track, use in standing])
+        return
+    from grader.report.overview import parts_table
+    from grader.report.terminal import console
+
+    console().print(parts_table([(track, use.to_json()) for track, use in standing]))
+    for sentence in _ownership(here):
+        print(sentence)
+
+
+def _ownership(here: Workspace) -> list[str]:
+    """``Artifact 1 runs on 6 of 7 parts of your own``; nothing before its lab is there."""
+    from grader.workspace import parts as reading
+
+    lines = []
+    for number, condition in enumerate(
+        (one for one in course.load().gate if one.artifact), start=1
+    ):
+        lab = course.load().lab(condition.artifact)
+        uses = reading.uses(here, lab)
+        own = sum(use.own and bool(use.passed) for use in uses)
+        lines.append(f"Artifact {number} runs on {own} of {len(uses)} parts of your own.")
+    return lines
 
 
 def progress(as_json: AsJson = False) -> None:
@@ -187,6 +236,8 @@ def progress(as_json: AsJson = False) -> None:
     from grader.report.terminal import console
 
     console().print(progress_view(standing, course.load()))
+    for sentence in _here_ownership():
+        print(sentence)
 
 
 def gate(
@@ -243,7 +294,18 @@ def gate(
         from grader.report.terminal import console
 
         console().print(gate_view(conditions))
+        for sentence in _here_ownership():
+            print(sentence)
     raise typer.Exit(exit_codes.OK if met else exit_codes.FAIL)
+
+
+def _here_ownership() -> list[str]:
+    from grader import workspace
+
+    try:
+        return _ownership(workspace.find())
+    except workspace.WorkspaceError:
+        return []
 
 
 def _reports() -> Path:

@@ -25,7 +25,7 @@ def watch_labs(here: Workspace, labs: list[Lab], round: Callable[[], int]) -> No
     """Run a round now and after each change to the folders of these labs."""
     import watchfiles
 
-    folders = [here.folder(lab) for lab in labs]
+    folders = _watched(here, labs)
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     polling = needs_polling(here.root)
@@ -52,6 +52,15 @@ def watch_labs(here: Workspace, labs: list[Lab], round: Callable[[], int]) -> No
                 _announced(round)
     except KeyboardInterrupt:
         print()
+
+
+def _watched(here: Workspace, labs: list[Lab]) -> list[Path]:
+    """The labs' folders, and the artifacts that a check of them takes along."""
+    from grader.workspace import parts
+
+    own = [here.folder(lab) for lab in labs if not lab.program or here.folder(lab).is_dir()]
+    artifacts = [name for lab in labs for name in parts.artifacts_of(here, lab)]
+    return [*own, *(here.root / name for name in dict.fromkeys(artifacts))]
 
 
 def _stamps(folders: list[Path]) -> dict[str, tuple[int, int, int]]:

@@ -39,7 +39,6 @@ from grader.cluster.errors import EnvironmentProblem
 MARKER = "PHASE4_PROCESS"
 
 _GATE = ('read -r go && [ "$go" = go ] || exit 125',)
-_BECOME = ('exec "$@" </dev/null',)
 
 
 def birth(pid: int) -> str | None:
@@ -382,11 +381,13 @@ class Records:
         stderr: int | IO | None = subprocess.DEVNULL,
         owner: str = "",
         preexec: Sequence[str] = (),
+        terminal: bool = False,
     ) -> Recorded:
         """Start a program in a process group of its own, written down before it runs.
 
         ``env`` is the whole environment (None: this process's own). ``stdout``
-        and ``stderr`` are as for subprocess; stdin is empty. ``preexec`` are lines
+        and ``stderr`` are as for subprocess; stdin is empty, or with ``terminal`` this
+        process's own (a debugger reads from it). ``preexec`` are lines
         of POSIX shell that run in the child just before the program takes its
         place, such as ``ulimit -f 1024``. Raises :class:`NotStarted` where the
         program is not there or not executable.
@@ -400,7 +401,10 @@ class Records:
         folder = dirs.made(self.folder, private=True)
         id = f"{kind}-{name}-{uuid.uuid4().hex[:12]}".replace("/", "_")
         environment[MARKER] = id
-        script = "\n".join([*_GATE, *preexec, *_BECOME])
+        # The gate is read from standard input; the terminal waits under another number.
+        kept = os.dup(0) if terminal else None
+        become = 'exec "$@" </dev/null' if kept is None else f'exec "$@" </dev/fd/{kept}'
+        script = "\n".join([*_GATE, *preexec, become])
         read_end, write_end = os.pipe()
         try:
             try:
@@ -412,9 +416,12 @@ class Records:
                     stdout=stdout,
                     stderr=stderr,
                     start_new_session=True,
+                    pass_fds=() if kept is None else (kept,),
                 )
             finally:
                 os.close(read_end)
+                if kept is not None:
+                    os.close(kept)
             born = birth(popen.pid)
             recorded = Recorded(
                 id=id,

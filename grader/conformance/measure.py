@@ -7,8 +7,6 @@ scenario that must see it, ``diagnosis`` what it must be called.
 
 from __future__ import annotations
 
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ from grader import cut, mistakes
 from grader.conformance.processes import Subject
 from grader.conformance.suite import Report, conform
 from grader.course import ROOT
+from grader.labs.submission import Submission
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -54,31 +53,20 @@ def operator(
 
     Laid out in ``folder``, which must be empty, as lab 4.3.2 has it handed in
     (``variant``: another right answer of that lab); the Go one is built there.
-    Raises CalledProcessError where it does not build, MistakeError where the
-    mistake no longer fits.
+    Raises Fail where it does not build, MistakeError where the mistake no longer fits.
     """
     source = laid_out(track, folder, variant)
     if mistake is not None:
-        mistake.apply(source)
-    if track == "python":
-        return Subject(("python3", "-m", "webapp_operator"), source)
-    binary = folder / "webapp-operator"
-    subprocess.run(
-        ["go", "build", "-trimpath", "-o", str(binary), "."],
-        cwd=source,
-        env={**os.environ, "CGO_ENABLED": "0"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return Subject((str(binary),), folder)
+        mistake.apply(source / LAB_OF_OPERATORS)
+    submission = Submission(source / LAB_OF_OPERATORS, LAB_OF_OPERATORS, track, folder / "built")
+    program = submission.program
+    program.built(folder / "build.log")
+    return Subject(tuple(program.argv("{kubeconfig}")), source, program.environment())
 
 
 def laid_out(track: str, folder: Path, variant: str = "") -> Path:
-    """The operator's source, without the marks of what the exercises leave out."""
-    handed_in = cut.handed_in(LAB_OF_OPERATORS, track, folder, variant=variant)
-    # The Go operator is a module of its own, one folder further down.
-    return handed_in / "operator" if track == "go" else handed_in
+    """A workspace with the operator, without the marks of what the exercises leave out."""
+    return cut.handed_in(LAB_OF_OPERATORS, track, folder, variant=variant).parent
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,7 @@ def right_subject(one: Right, folder: Path) -> Subject:
     if one.outside is not None:
         return Subject(("python3", "relist_loop.py", *one.flags), one.outside, dict(one.env))
     subject = operator(one.track, folder, variant=one.variant)
-    return Subject((*subject.argv, *one.flags), subject.cwd, dict(one.env))
+    return Subject((*subject.argv, *one.flags), subject.cwd, {**subject.env, **dict(one.env)})
 
 
 def try_right(

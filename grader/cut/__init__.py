@@ -2,10 +2,13 @@
 
 from grader.cut.regions import CutError, Side, render
 from grader.cut.tree import (
+    ARTIFACTS,
     Difference,
+    artifacts,
     differences,
     handed_in,
     labs,
+    place,
     planned,
     starter,
     tracks,
@@ -14,12 +17,15 @@ from grader.cut.tree import (
 )
 
 __all__ = [
+    "ARTIFACTS",
     "CutError",
     "Difference",
     "Side",
+    "artifacts",
     "differences",
     "handed_in",
     "labs",
+    "place",
     "planned",
     "render",
     "starter",

@@ -9,11 +9,10 @@ In a comment of the file's own kind (``#``, ``//``, ``%%`` or ``<!-- -->``)::
     # phase4:end
 
 The answer has the first part. The stub has the second, with one comment prefix
-taken off each line; it may be left out, with its marker. With a lab's id
-(``phase4:solution 4.2.1``; or several, ``4.3.2,4.3.5``) the region is cut in
-those labs alone and given in every other: a part that is written in one lab and used in the next ones is one
-file, linked into each. A file with ``phase4:omit`` in a comment on its first line (or its second, after ``#!``) is
-in the answer alone. No marker is ever left in what is rendered.
+taken off each line; it may be left out, with its marker. In an artifact the marker has
+the id of the lab that asks for the region (``phase4:solution 4.2.1``). A file with
+``phase4:omit`` in a comment on its first line (or its second, after ``#!``) is in the
+answer alone. No marker is ever left in what is rendered.
 """
 
 from __future__ import annotations
@@ -89,8 +88,7 @@ def omitted(text: str, path: PurePath) -> bool:
 def render(text: str, path: PurePath, side: Side) -> str | None:
     """One side of a file; None where that side does not have it.
 
-    ``path`` tells the kind and names the file in a :class:`CutError`; its first
-    folder is the lab.
+    ``path`` tells the kind and names the file in a :class:`CutError`.
     """
     prefix = prefix_of(path)
     if prefix is None or "phase4:" not in text:
@@ -101,20 +99,16 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
     kept: list[str] = []
     part = "both"
     opened = 0
-    #: The region is another lab's: what it answers is given here.
-    given = False
     for number, line in enumerate(text.split("\n"), start=1):
         word, lab = _marker(line, prefix)
         place = f"{path}:{number}"
         if not word:
-            if given and part == "stub":
-                continue
             if part == "stub":
                 uncommented = _uncommented(line, prefix)
                 if uncommented is None:
                     raise CutError(f"{place}: a stub's line must be a comment ({prefix})")
                 line = uncommented
-            if part in ("both", side) or (given and part == "solution"):
+            if part in ("both", side):
                 kept.append(line)
             continue
         if word not in _WORDS:
@@ -128,11 +122,9 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
             raise CutError(f"{place}: phase4:{word} does not follow here")
         if word == "solution":
             opened = number
-            given = bool(lab) and path.parts[0] not in lab.split(",")
         elif lab:
             raise CutError(f"{place}: a lab's id belongs to phase4:solution")
         part = "both" if word == "end" else word
-        given = given and part != "both"
     if part != "both":
         raise CutError(f"{path}:{opened}: this phase4:solution has no phase4:end")
     return "\n".join(kept)

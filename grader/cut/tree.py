@@ -1,11 +1,16 @@
-"""The folders: which files a lab's answer has, and what the exercises are made of.
+"""The folders: what a learner hands in for a lab, and what the exercises are made of.
 
 ``solutions/<lab>/`` has ``common/`` (files of every track), ``python/`` and
 ``go/`` (laid over it), and ``variants/<name>/`` (other right answers: only the
 files that differ; ``variant.toml`` may say ``track = "go"``). ``answer-only``
-names files, a line each, that cannot say ``phase4:omit`` because their kind has
-no comments. ``go.mod`` and
-``go.sum`` beside the labs serve all of them.
+names files, a glob each, that cannot say ``phase4:omit`` because their kind has
+no comments or a generator writes them. ``given.toml`` names files whose one source
+is elsewhere in the course.
+
+``solutions/artifacts/`` has the same three folders; they are laid at the root of a
+workspace: the artifacts that grow from lab to lab, and the files of the Go module.
+Wherever a file of a submission is named by a path, one that begins with an artifact's
+folder is meant from the workspace's root, any other from the lab's folder.
 """
 
 from __future__ import annotations
@@ -13,11 +18,12 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
+from grader import course
 from grader.course import ROOT
 from grader.cut.regions import CutError, Side, render
 
@@ -26,9 +32,10 @@ EXERCISES = ROOT / "exercises"
 
 COMMON = "common"
 TRACKS = ("python", "go")
-MODULE_FILES = ("go.mod", "go.sum")
+ARTIFACTS = "artifacts"
 VARIANT_FILE = "variant.toml"
 ANSWER_ONLY = "answer-only"
+GIVEN = "given.toml"
 
 _IGNORED = {"__pycache__", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 
@@ -45,19 +52,40 @@ class Difference:
 
 
 def labs(solutions: Path = SOLUTIONS) -> list[str]:
-    """The ids of the labs that have an answer."""
+    """The ids of the labs that have an answer, in a folder of their own or in the artifacts."""
     if not solutions.is_dir():
         return []
     return sorted(
-        entry.name
-        for entry in solutions.iterdir()
-        if entry.is_dir() and any((entry / part).is_dir() for part in (COMMON, *TRACKS))
+        {
+            entry.name
+            for entry in solutions.iterdir()
+            if entry.is_dir()
+            and entry.name != ARTIFACTS
+            and any((entry / part).is_dir() for part in (COMMON, *TRACKS))
+        }
+        | set(_in_artifacts(solutions))
     )
+
+
+def _in_artifacts(solutions: Path) -> dict[str, tuple[str, ...]]:
+    """The labs whose program is an artifact's, with their tracks."""
+    if not (solutions / ARTIFACTS).is_dir():
+        return {}
+    return {lab.id: lab.tracks for lab in course.load().labs if lab.built and lab.program}
+
+
+def place(lab_folder: Path, name: str | PurePath) -> Path:
+    """Where a file of a submission is: an artifact's at the root, any other in the lab's folder."""
+    artifacts = course.load().artifacts
+    return (lab_folder.parent if PurePath(name).parts[0] in artifacts else lab_folder) / name
 
 
 def tracks(lab: str, solutions: Path = SOLUTIONS) -> list[str]:
     """The tracks that a lab has an answer for; ``[""]`` for a lab without a program."""
-    return [track for track in TRACKS if (solutions / lab / track).is_dir()] or [""]
+    declared = _in_artifacts(solutions).get(lab, ())
+    return [
+        track for track in TRACKS if track in declared or (solutions / lab / track).is_dir()
+    ] or [""]
 
 
 def variants(lab: str, solutions: Path = SOLUTIONS) -> dict[str, str]:
@@ -85,8 +113,7 @@ def _track_of(variant: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    # A part that several labs share is linked into each.
-    for root, names, leaves in os.walk(folder, followlinks=True):
+    for root, names, leaves in os.walk(folder):
         names[:] = sorted(name for name in names if name not in _IGNORED)
         for leaf in sorted(leaves):
             if leaf not in _IGNORED and not leaf.endswith(".pyc"):
@@ -108,63 +135,109 @@ def handed_in(
 ) -> Path:
     """Lay a reference answer out as a learner hands it in: ``into/<lab>``, which is returned.
 
-    ``go.mod`` and ``go.sum`` are put into ``into``. Files keep their mode.
+    The artifacts go beside it, into ``into``. Files keep their mode.
     """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    _module_files(solutions, into)
-    parts = [COMMON, *([track] if track else [])]
+    for name, (data, source) in artifacts(track, "solution", solutions).items():
+        _put(into / name, data, source)
+    for part in _parts_of(track):
+        for name, (data, source) in _part(solutions, lab, part, "solution").items():
+            _put(target / name, data, source)
     if variant:
-        parts.append(f"variants/{variant}")
-    for part in parts:
-        folder = solutions / lab / part
-        if not folder.is_dir():
-            continue
-        for path in _files(folder):
-            relative = path.relative_to(folder)
-            if variant and relative.name == VARIANT_FILE:
-                continue
-            data = _rendered(path, path.relative_to(solutions), "solution")
-            assert data is not None
-            _put(target / relative, data, path)
+        for name, (data, source) in _part(
+            solutions, lab, f"variants/{variant}", "solution"
+        ).items():
+            if name.name != VARIANT_FILE:
+                _put(place(target, name), data, source)
     return target
 
 
-def starter(lab: str, track: str, into: Path, *, solutions: Path = SOLUTIONS) -> Path:
-    """Lay out what a learner starts from, as :func:`handed_in` does the answer."""
+def starter(
+    lab: str,
+    track: str,
+    into: Path,
+    *,
+    writes: Callable[[str], bool] = lambda path: True,
+    solutions: Path = SOLUTIONS,
+) -> Path:
+    """Lay out what a learner starts a lab from, as :func:`handed_in` does the answer.
+
+    ``writes`` says which files of the artifacts, by their paths from the root, the lab
+    asks for; the others are the answer's.
+    """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    _module_files(solutions, into)
-    for part in [COMMON, *([track] if track else [])]:
-        for name, (data, source) in _part(solutions, lab, part).items():
+    answers = artifacts(track, "solution", solutions)
+    stubs = artifacts(track, "stub", solutions)
+    for name in answers:
+        chosen = stubs if writes(name.as_posix()) else answers
+        if name in chosen:
+            _put(into / name, *chosen[name])
+    for part in _parts_of(track):
+        for name, (data, source) in _part(solutions, lab, part, "stub").items():
             _put(target / name, data, source)
     return target
 
 
-def _part(solutions: Path, lab: str, part: str) -> dict[PurePath, tuple[bytes, Path]]:
+def _parts_of(track: str) -> list[str]:
+    return [COMMON, *([track] if track else [])]
+
+
+def artifacts(
+    track: str, side: Side, solutions: Path = SOLUTIONS
+) -> dict[PurePath, tuple[bytes, Path]]:
+    """One side of what is at a workspace's root: path from there to content and source.
+
+    A lab of no track may run what Python has.
+    """
+    found: dict[PurePath, tuple[bytes, Path]] = {}
+    for part in _parts_of(track or "python"):
+        found |= _part(solutions, ARTIFACTS, part, side)
+    return found
+
+
+def _part(solutions: Path, lab: str, part: str, side: Side) -> dict[PurePath, tuple[bytes, Path]]:
     found: dict[PurePath, tuple[bytes, Path]] = {}
     folder = solutions / lab / part
-    listed = solutions / lab / ANSWER_ONLY
-    withheld = set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
+    withheld = _withheld(solutions / lab) if side == "stub" else []
     if folder.is_dir():
         for path in _files(folder):
-            if path.relative_to(folder).as_posix() in withheld:
+            inside = PurePath(part, path.relative_to(folder))
+            if any(_matches(inside, pattern) for pattern in withheld):
                 continue
-            data = _rendered(path, path.relative_to(solutions), "stub")
+            data = _rendered(path, path.relative_to(solutions), side)
             if data is not None:
                 found[path.relative_to(folder)] = (data, path)
+    for name, source in _given(solutions / lab).items():
+        if PurePath(name).parts[0] == part:
+            path = solutions.parent / source
+            found[PurePath(name).relative_to(part)] = (path.read_bytes(), path)
     return found
+
+
+def _withheld(folder: Path) -> list[str]:
+    listed = folder / ANSWER_ONLY
+    return listed.read_text(encoding="utf-8").split() if listed.is_file() else []
+
+
+def _matches(name: PurePath, pattern: str) -> bool:
+    if pattern.endswith("/**"):
+        return name.as_posix().startswith(pattern[:-2])
+    return name.match(pattern)
+
+
+def _given(folder: Path) -> dict[str, str]:
+    listed = folder / GIVEN
+    return tomllib.loads(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
 
 
 def planned(solutions: Path = SOLUTIONS) -> dict[str, tuple[bytes, Path]]:
     """What the exercises are: path within them to content and the file it was cut from."""
     plan: dict[str, tuple[bytes, Path]] = {}
-    for name in MODULE_FILES:
-        if (solutions / name).is_file():
-            plan[name] = ((solutions / name).read_bytes(), solutions / name)
-    for lab in labs(solutions):
+    for lab in [ARTIFACTS, *labs(solutions)]:
         for part in (COMMON, *TRACKS):
-            for name, cut in _part(solutions, lab, part).items():
+            for name, cut in _part(solutions, lab, part, "stub").items():
                 plan[f"{lab}/{part}/{name.as_posix()}"] = cut
     return plan
 
@@ -202,13 +275,6 @@ def _prune(folder: Path, root: Path) -> None:
     while folder != root and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
-
-
-def _module_files(solutions: Path, into: Path) -> None:
-    into.mkdir(parents=True, exist_ok=True)
-    for name in MODULE_FILES:
-        if (solutions / name).is_file():
-            shutil.copyfile(solutions / name, into / name)
 
 
 def _put(path: Path, data: bytes, source: Path) -> None:

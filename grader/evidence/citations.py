@@ -447,7 +447,7 @@ def _check_own(
                 places.append(f"`{module.module}@{module.shown_version}/{path}:{citation.line}`")
             advice = f"For the upstream file write {' or '.join(places[:2])}."
         else:
-            advice = "The path starts at the lab's folder."
+            advice = "The path starts at the workspace's root, or at the lab's folder."
         return Finding("no-such-file", citation, seen, advice)
     try:
         file = own.read(handed_in, citation.path)

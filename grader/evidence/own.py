@@ -40,7 +40,9 @@ def read(folder: Path, path: str) -> PinnedFile:
             "Cite a file that you hand in.",
         )
     if not file.is_file():
-        raise NotReadable(f"You handed in no file {path}.", "The path starts at the lab's folder.")
+        raise NotReadable(
+            f"You handed in no file {path}.", "The path starts at the workspace's root."
+        )
     if file.stat().st_size > LARGEST:
         raise NotReadable(
             f"{path} is larger than {LARGEST // 1_000_000} MB.", "Cite a source file."

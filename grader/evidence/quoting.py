@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader import course
 from grader.evidence import citations, own, pinned, sources
 from grader.evidence.citations import Citation, Finding
 from grader.evidence.digest import lines_of, normalise
@@ -135,10 +136,13 @@ def _own(file: Path, line: int) -> Quoted:
 
 
 def lab_folder(file: Path) -> Path:
-    """The lab's folder that a learner's file is in (right under the workspace), else the file's own."""
+    """Where the path of a learner's file starts: its lab's folder, or the workspace for an artifact's.
+
+    Outside of a workspace it is the file's own folder.
+    """
     for folder in file.parents:
         if (folder.parent / "phase4.toml").is_file():
-            return folder
+            return folder.parent if folder.name in course.load().artifacts else folder
     return file.parent
 
 

@@ -22,7 +22,7 @@ from grader.labs import check
 from grader.verdict import Fail
 from grader.witness import describe
 
-FILE = "crd.yaml"
+FILE = "operator_handwired/config/crd/phase4.example.com_webapps.yaml"
 PATIENCE = 20.0
 
 

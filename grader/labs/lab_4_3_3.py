@@ -68,6 +68,7 @@ class Stage:
             subject.argv,
             f"{self.kind}-{operator}",
             cwd=subject.cwd,
+            env=subject.env,
             rules=[LATER] if self.kind == "real" else [],
             args=("--workers", "1"),
         )

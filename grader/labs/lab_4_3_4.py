@@ -222,14 +222,14 @@ def check_requeue_line(answers, submission):
     section = answers.require_section(REQUEUE)
     why = "It is the line that the gate to the next phase asks for, in your own code."
     (cited, *_) = citations.required(section.text, f"answers.md, «{REQUEUE}»")
-    finding = citations.check(cited, handed_in=submission.path)
+    finding = citations.check(cited, handed_in=submission.root)
     expected = "The citation is of the line that puts a key back after a reconcile failed."
     if not cited.is_own:
         raise Fail(
             expected,
             f"It cites {cited.module}, which you did not write.",
             why=why,
-            next="`./phase4 cite 4.3.4/PATH:LINE` prints a line of yours ready to paste.",
+            next="`./phase4 cite workspace/operator_handwired/PATH:LINE` prints it ready to paste.",
             diagnosis="not-your-own-line",
         )
     finding.require_exact(expected, why=why)

@@ -22,7 +22,7 @@ from grader.verdict import Fail
 from grader.wire import Identity
 from grader.witness import describe
 
-FILE = "role.yaml"
+FILE = "operator_handwired/config/rbac/role.yaml"
 #: Used by the admission plugin OwnerReferencesPermissionEnforcement, where it is on.
 _BY_ADMISSION = (contract.GROUP, "webapps/finalizers", "update")
 #: Seconds for one step. What is forbidden never comes.

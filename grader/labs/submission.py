@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
+from grader import course
 from grader.verdict import Fail, NotGraded
 
 if TYPE_CHECKING:
@@ -22,14 +23,17 @@ TEXT_LIMIT = 2 * 1024 * 1024
 
 
 class Submission:
-    """One lab's folder as handed in.
+    """One lab's folder as handed in, and the artifacts beside it.
 
-    ``path`` is the folder, ``lab`` the lab's id, ``track`` ``python``, ``go``
-    or empty. ``out`` is where builds go (outside of the folder).
+    ``path`` is the lab's folder, ``root`` what it is in, ``lab`` the lab's id,
+    ``track`` ``python``, ``go`` or empty. ``out`` is where builds go (outside of both).
+    A file's name is its path in the lab's folder; one that begins with the folder of
+    an artifact is its path from ``root``.
     """
 
     def __init__(self, path: Path, lab: str, track: str = "", out: Path | None = None) -> None:
         self.path = Path(path)
+        self.root = self.path.parent
         self.lab = lab
         self.track = track
         self.out = out
@@ -39,7 +43,15 @@ class Submission:
 
     def has(self, name: str) -> bool:
         """Whether something of that name was handed in."""
-        return os.path.lexists(self.path / name)
+        return os.path.lexists(self.at(name))
+
+    def at(self, name: str) -> Path:
+        """Where the file of that name would be."""
+        return self._base(name) / name
+
+    def _base(self, name: str) -> Path:
+        artifacts = course.load().artifacts
+        return self.root if PurePath(name).parts[0] in artifacts else self.path
 
     def file(self, name: str, *, limit: int = TEXT_LIMIT) -> Path:
         """The path of a regular file inside the folder, not larger than ``limit`` bytes.
@@ -48,7 +60,7 @@ class Submission:
         file of ours to read: a folder, a pipe, a link to somewhere else.
         """
         self._open(name, limit).close()
-        return self.path / name
+        return self.at(name)
 
     def data(self, name: str, *, limit: int = TEXT_LIMIT) -> bytes:
         """The bytes of a file; raises as :meth:`file` does."""
@@ -93,8 +105,6 @@ class Submission:
 
     def untouched(self, name: str) -> bool:
         """Whether a file is still what ``phase4 init`` put there (or is not there at all)."""
-        from grader.course import ROOT
-
         try:
             handed_in = self.data(name)
         except NotGraded:
@@ -102,10 +112,23 @@ class Submission:
         except Fail:
             return False
         for part in ("common", self.track):
-            starter = ROOT / "exercises" / self.lab / part / name
+            if not part:
+                continue
+            of = self.lab if self._base(name) == self.path else "artifacts"
+            starter = course.ROOT / "exercises" / of / part / name
             if starter.is_file() and starter.read_bytes() == handed_in:
                 return True
         return False
+
+    @property
+    def program_folder(self) -> str:
+        """The folder of the artifact whose program is run; empty for one of the lab's own."""
+        if os.path.lexists(self.path / "program.toml"):
+            return ""
+        try:
+            return course.load().lab(self.lab).program
+        except course.NoSuchName:
+            return ""
 
     @property
     def program(self) -> Program:
@@ -123,11 +146,11 @@ class Submission:
         return Program.read(self, name)
 
     def shown(self, name: str) -> str:
-        """How messages name a file: with its lab's folder before it."""
-        return f"{self.path.name}/{name}"
+        """How messages name a file: from the workspace's root."""
+        return self.at(name).relative_to(self.root).as_posix()
 
     def _open(self, name: str, limit: int) -> BinaryIO:
-        path = self.path / name
+        path = self.at(name)
         shown = self.shown(name)
         expected = f"{shown} is a file in the folder that you hand in."
         if not os.path.lexists(path):
@@ -138,7 +161,7 @@ class Submission:
                 f"`phase4 reset {self.lab}` brings the starter back.",
                 diagnosis="nothing-handed-in",
             )
-        root = self.path.resolve()
+        root = self._base(name).resolve()
         try:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):

@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grader.course import ROOT
-from grader.cut.tree import TRACKS
+from grader.cut.tree import TRACKS, place
 from grader.mistakes import recorded
 from grader.mistakes.recorded import LineChange
 
@@ -72,9 +72,9 @@ class Mistake:
     records: tuple[LineChange, ...] = ()
 
     def apply(self, folder: Path) -> None:
-        """Make the reference answer in ``folder`` this wrong one."""
+        """Make the reference answer in ``folder``, its lab's, this wrong one."""
         for change in self.changes:
-            path = folder / change.file
+            path = place(folder, change.file)
             try:
                 text = path.read_text(encoding="utf-8")
             except OSError:
@@ -86,7 +86,7 @@ class Mistake:
                 )
             path.write_text(text.replace(change.find, change.replace), encoding="utf-8")
         for file in self.files:
-            path = folder / file.path
+            path = place(folder, file.path)
             if file.content is None:
                 if not path.is_file():
                     raise MistakeError(f"{self}: the answer has no file {file.path} to remove")

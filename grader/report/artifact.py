@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grader import course
 from grader.course import Condition
 from grader.report import store
 from grader.report.model import LabReport, ReportError
@@ -47,7 +48,7 @@ def lacks(reports: Path, condition: Condition) -> list[str]:
 
 
 def digest(reports: Path, condition: Condition) -> str:
-    """The digest of the artifact's folder as it is now."""
-    from grader.labs import runner
+    """The digest of what the artifact is made of, as it is now."""
+    from grader.workspace import open_folder, parts
 
-    return runner.digest(reports.parent.parent / condition.artifact)
+    return parts.digest(open_folder(reports.parent.parent), course.load().lab(condition.artifact))

@@ -106,7 +106,9 @@ class LabReport:
     both empty for a lab that needs no cluster. ``seed`` and ``rules`` (the
     wire's faults, in its text form) make the run repeatable. ``run_dir`` is
     where its wires and output are, relative to the workspace where it is inside.
-    ``digest`` is of what was handed in (empty when unknown).
+    ``digest`` is of what was handed in (empty when unknown). ``parts`` says on whose
+    parts it ran: for each ``part``, ``title``, ``lab``, ``own``, ``why`` it is lent,
+    ``changed`` since its lab passed, ``asked_for`` by this very lab.
     """
 
     lab: str
@@ -123,6 +125,7 @@ class LabReport:
     run_dir: str = ""
     digest: str = ""
     course: str = ""
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def verdict(self) -> Verdict:
@@ -162,6 +165,7 @@ class LabReport:
             "isolation": self.isolation,
             "run_dir": self.run_dir,
             "digest": self.digest,
+            "parts": list(self.parts),
             "checks": [result.to_json() for result in self.checks],
             "observations": [
                 {"check": seen.check, "name": seen.name, "value": seen.value}
@@ -194,6 +198,7 @@ class LabReport:
                 run_dir=data.get("run_dir", ""),
                 digest=data.get("digest", ""),
                 course=data.get("course", ""),
+                parts=[dict(part) for part in data.get("parts", [])],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ReportError(f"this report is damaged ({error})") from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -79,6 +80,18 @@ def lab_card(
     if hints:
         parts.append(f"Stuck:     phase4 hint {lab.id}   ({hints} hints, one at a time)")
     return Group(*parts)
+
+
+def parts_table(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> RenderableType:
+    """A part a line, with its lab and track, and whose of it is run."""
+    table = Table.grid(padding=(0, 2))
+    table.add_row(*(Text(word, "dim") for word in ("part", "lab", "track", "whose")))
+    for track, part in parts:
+        whose = "yours" if part["own"] else f"the course's: {part['why']}"
+        if part["own"] and part["changed"]:
+            whose += ", changed since its lab passed"
+        table.add_row(part["title"], part["lab"], track, Text(whose, "" if part["own"] else "dim"))
+    return table
 
 
 def progress_view(standing: Progress, course: Course) -> RenderableType:

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.report import ownership
 from grader.report.model import CheckResult, LabReport
 from grader.verdict import Message, Verdict
 
@@ -61,6 +62,8 @@ def lab_report(report: LabReport, title: str) -> RenderableType:
         parts += ["", _finding(results)]
     if report.observations:
         parts += ["", Text("What was measured", "bold"), Padding(_measured(report), (0, 0, 0, 2))]
+    if about := [*ownership.ran_on(report), *ownership.suspects(report)]:
+        parts += ["", *(Text(sentence) for sentence in about)]
     parts += ["", _summary(report)]
     return Group(*parts)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,32 @@ class InteractiveProgram(WiredProcess):
     """One program behind a wire; use as a context manager.
 
     ``argv`` may hold ``{kubeconfig}``; ``python3`` is the course's interpreter.
-    ``about`` goes into ``run.json``. Ended, with all that it started, when the
-    block is left; a command that is killed leaves a record by which ``phase4
-    down`` or the next run ends it.
+    ``env`` is added to its environment; with ``terminal`` it reads from ours, where there
+    is one, as a debugger does; ``about`` goes into ``run.json``. Ended, with all that it
+    started, when the block is left; a command that is killed leaves a record by which
+    ``phase4 down`` or the next run ends it.
     """
 
     wire: Wire
 
-    def __init__(self, wire: Wire, argv: Sequence[str], run_dir: Path, **about: Any) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        argv: Sequence[str],
+        run_dir: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        terminal: bool = False,
+        **about: Any,
+    ) -> None:
         super().__init__(wire.client, wire)
         self.argv = list(argv)
         self.run_dir = run_dir
         self.exit_code: int | None = None
         #: Called with the exit code each time the program has ended, on a thread of ours.
         self.on_exit: Callable[[int | None], None] = lambda code: None
+        self._env = dict(env or {})
+        self._terminal = terminal and sys.stdin is not None and sys.stdin.isatty()
         self._about = {"cwd": os.getcwd(), **about}
         #: Ids of processes that a rule had killed.
         self._killed: set[int] = set()
@@ -90,7 +103,8 @@ class InteractiveProgram(WiredProcess):
                 program.argv(str(self.wire.kubeconfig.absolute())),
                 name=self.client,
                 kind="learner",
-                env=environment(self.wire),
+                env={**environment(self.wire), **self._env},
+                terminal=self._terminal,
                 stdout=None,
                 stderr=None,
                 owner=self._owner,

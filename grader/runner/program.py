@@ -8,7 +8,11 @@
 ``{out}`` is a folder for what the build makes, ``{kubeconfig}`` the file that
 points at the program's wire (``KUBECONFIG`` names it as well). ``python`` and
 ``python3`` are the course's own interpreter. Where a lab hands in several
-programs, each has a table ``[program.NAME]`` with the same two keys.
+programs, each has a table ``[program.NAME]`` with the same two keys. Where an artifact
+has both tracks in one folder, the tables ``[python]`` and ``[go]`` hold the two keys.
+
+A program of a lab's own runs in the lab's folder, an artifact's at the workspace's root.
+Python finds the artifacts' packages in both.
 """
 
 from __future__ import annotations
@@ -20,9 +24,10 @@ import shutil
 import sys
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from grader import course
 from grader.verdict import Fail, NotGraded
 
 if TYPE_CHECKING:
@@ -41,7 +46,8 @@ class Program:
     """What to run, and what to build before.
 
     ``folder`` is where both run; ``out`` replaces ``{out}``. ``name`` is empty
-    for a lab's only program.
+    for a lab's only program. ``root`` is the root of the workspace, None for a
+    command of the course's own.
     """
 
     run: tuple[str, ...]
@@ -49,6 +55,15 @@ class Program:
     out: Path
     build: tuple[str, ...] = ()
     name: str = ""
+    root: Path | None = None
+
+    def environment(self, root: str = "") -> dict[str, str]:
+        """What it gets besides. ``root`` is where the workspace's is seen, if not where it is."""
+        if self.root is None:
+            return {}
+        seen = PurePath(root or self.root)
+        folders = [seen, *(seen / name for name in import_roots(self.root))]
+        return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
     @property
     def shown(self) -> str:
@@ -66,8 +81,9 @@ class Program:
     @classmethod
     def read(cls, submission: Submission, name: str = "") -> Program:
         """The declaration of a submission's program; NotGraded and Fail as its files deserve."""
-        shown = submission.shown(FILE)
-        text = submission.text(FILE)
+        file = str(PurePath(submission.program_folder, FILE))
+        shown = submission.shown(file)
+        text = submission.text(file)
         try:
             table: Any = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -78,6 +94,9 @@ class Program:
                 diagnosis="bad-program-toml",
             ) from None
         where = shown
+        if isinstance(table.get(submission.track), dict):
+            where = f"[{submission.track}] in {shown}"
+            table = table[submission.track]
         if name:
             where = f"[program.{name}] in {shown}"
             table = table.get("program", {})
@@ -98,7 +117,9 @@ class Program:
                 diagnosis="bad-program-toml",
             )
         out = submission.out or submission.path / ".phase4-build"
-        return cls(run, submission.path, out, _command(table, "build", where), name)
+        folder = submission.root if submission.program_folder else submission.path
+        build = _command(table, "build", where)
+        return cls(run, folder, out, build, name, submission.root)
 
     def built(self, log: Path, *, isolation: str = "none") -> None:
         """Run the build to its end; its output goes to the file ``log``.
@@ -113,7 +134,7 @@ class Program:
         from grader.runner.limits import FILE_BYTES, inherited, preexec, tail
 
         self.out.mkdir(parents=True, exist_ok=True)
-        environment = inherited()
+        environment = {**inherited(), **self.environment()}
         seen_out = sandbox.OUT if isolation == "bwrap" else str(self.out)
         argv = _interpreted([part.replace("{out}", seen_out) for part in self.build])
         shown = shlex.join(self.build)
@@ -186,6 +207,15 @@ class Program:
                 diagnosis="build-failed",
                 evidence=lines,
             )
+
+
+def import_roots(root: Path) -> list[str]:
+    """The artifacts' folders that hold Python packages and are none themselves, by name."""
+    return [
+        name
+        for name in course.load().artifacts
+        if (root / name).is_dir() and not (root / name / "__init__.py").exists()
+    ]
 
 
 def _interpreted(words: list[str]) -> list[str]:

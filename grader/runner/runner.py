@@ -168,7 +168,7 @@ def made_ready(
     if program.build:
         with building(f"building with {shown(program.build)}"):
             program.built(folder / "build.log", isolation=isolation)
-    environment = limits.inherited()
+    environment = limits.inherited() | program.environment(sandbox.LABS if inside else "")
     if wire is not None:
         environment["KUBECONFIG"] = str(wire.kubeconfig)
     environment.update(env)

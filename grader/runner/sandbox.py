@@ -21,7 +21,7 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from grader.cluster.errors import EnvironmentProblem
@@ -165,13 +165,10 @@ def _base(program: Program) -> list[str]:
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]
     for path in dict.fromkeys(_interpreter()):
         argv += ["--ro-bind", path, path]
-    lab = f"{LABS}/{program.folder.name}"
-    argv += ["--ro-bind", str(program.folder), lab, "--chdir", lab]
-    for name in ("go.mod", "go.sum"):
-        path = program.folder.parent / name
-        if path.is_file():
-            argv += ["--ro-bind", str(path), f"{LABS}/{name}"]
-    return argv
+    # The root holds what was put together for this run, and nothing else.
+    root = program.root or program.folder
+    folder = PurePath(LABS, program.folder.relative_to(root))
+    return [*argv, "--ro-bind", str(root), LABS, "--chdir", str(folder)]
 
 
 def _interpreter() -> list[str]:

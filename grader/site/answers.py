@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,24 @@ def of(lab: course.Lab, track: str) -> Answer:
     given: set[str] = set()
     if lab.id in tree.labs():
         track = track if track in tree.tracks(lab.id) else tree.tracks(lab.id)[0]
+        mine = [part for part in course.load().parts if part.id in lab.writes]
+
+        def written(path: str) -> bool:
+            return any(part.has(path, track or "python") for part in mine)
+
         with tempfile.TemporaryDirectory() as scratch:
-            found = _texts(tree.handed_in(lab.id, track, Path(scratch, "answer")))
-            start = _texts(tree.starter(lab.id, track, Path(scratch, "starter")))
-            given = {name for name, text in found.items() if start.get(name) == text}
+            answer, start = Path(scratch, "answer"), Path(scratch, "starter")
+            tree.handed_in(lab.id, track, answer)
+            tree.starter(lab.id, track, start, writes=written)
+            found = _texts(answer / lab.id) | _artifacts(answer, written)
+            begun = _texts(start / lab.id) | _artifacts(start, written)
+            given = {name for name, text in found.items() if begun.get(name) == text}
     return Answer(lab.id, track, notes(lab), tuple(found.items()), frozenset(given))
+
+
+def _artifacts(root: Path, written: Callable[[str], bool]) -> dict[str, str]:
+    """The files of the parts that the lab asks for, by their paths from the workspace's root."""
+    return {name: text for name, text in _texts(root).items() if written(name)}
 
 
 def _texts(root: Path) -> dict[str, str]:

@@ -23,6 +23,8 @@ class Subject:
     module: str = ""
     needs: tuple[str, ...] = ()
     declared_tracks: tuple[str, ...] = ()
+    #: The parts of the artifacts that the lab asks for.
+    writes: tuple[course.Part, ...] = ()
 
     @property
     def solutions(self) -> Path:
@@ -73,7 +75,13 @@ class Subject:
     def lay_out(self, case: Case, into: Path) -> Path:
         """Write the case's submission into a folder; returns the lab's own folder in it."""
         if case.kind == "starter":
-            return cut.starter(self.lab, case.track, into, solutions=self.solutions)
+            return cut.starter(
+                self.lab,
+                case.track,
+                into,
+                writes=lambda path: any(part.has(path, case.track) for part in self.writes),
+                solutions=self.solutions,
+            )
         variant = case.name if case.kind == "variant" else ""
         folder = cut.handed_in(
             self.lab, case.track, into, variant=variant, solutions=self.solutions
@@ -126,7 +134,9 @@ def find(name: str, root: Path = course.ROOT) -> Subject:
         except course.CourseError:
             lab = None
         if lab is not None:
-            return Subject(lab.id, root, lab.module, lab.needs, lab.tracks)
+            parts = course.load(manifest).parts
+            writes = tuple(part for part in parts if part.id in lab.writes)
+            return Subject(lab.id, root, lab.module, lab.needs, lab.tracks, writes)
     subject = Subject(name, root)
     if not subject.grader.is_file():
         raise VerifyError(f"there is no lab {name} with a grader")

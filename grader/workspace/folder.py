@@ -1,9 +1,11 @@
 """A learner's folder and the rules that protect what is in it.
 
-Layout: ``phase4.toml`` (which course, which track), a folder per lab named by its
-id, and ``.phase4/`` for what the course keeps there: reports, runs, backups,
-hints taken. Nothing that a learner wrote is ever overwritten: a lab's folder is
-laid only where there is none, and ``reset`` and ``track`` keep a backup.
+Layout: ``phase4.toml`` (which course, which track), the artifacts that grow from lab
+to lab (``machinery/``, ``operator_handwired/``), a folder per lab named by its id, and
+``.phase4/`` for what the course keeps there: reports, runs, backups, hints taken.
+Nothing that a learner wrote is ever overwritten: a lab's folder is laid only where
+there is none, a file of an artifact only where there is none, and ``reset`` and
+``track`` keep a backup.
 """
 
 from __future__ import annotations
@@ -88,32 +90,70 @@ class Workspace:
         if target.exists() or not wanted:
             return False
         files.lay_folder(wanted, target, self.state / "staging")
-        if self.track_of(lab) == "go":
-            self._lay_go_module()
         return True
 
-    def _lay_go_module(self) -> None:
-        for name in stubs.GO_MODULE:
-            source = stubs.EXERCISES / name
-            if source.exists() and not (self.root / name).exists():
-                files.write(self.root / name, source.read_text(encoding="utf-8"))
+    def lay_artifacts(self) -> list[str]:
+        """Put what the artifacts start from where there is no such file; returns the new ones' names.
+
+        Those of every track that a lab with parts has here.
+        """
+        laid = []
+        # What has no track of its own runs what Python has.
+        for track in self.tracks_in_use():
+            for name, source in stubs.artifacts(track).items():
+                target = self.root / name
+                if os.path.lexists(target):
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                files.write(target, source.read_text(encoding="utf-8"))
+                target.chmod(target.stat().st_mode | (source.stat().st_mode & 0o111))
+                laid.append(name)
+        return laid
+
+    def tracks_in_use(self) -> list[str]:
+        """The tracks that some lab has here."""
+        used = {self.track_of(lab) for lab in course.load().labs if lab.tracks}
+        return [track for track in TRACKS if track in used]
+
+    def parts_files(self, lab: Lab) -> list[str]:
+        """The files here that belong to the parts which a lab asks for, from the root."""
+        track = self.track_of(lab) or "python"
+        mine = [part for part in course.load().parts if part.id in lab.writes]
+        found = []
+        for artifact in course.load().artifacts:
+            for path in sorted((self.root / artifact).rglob("*")):
+                name = path.relative_to(self.root).as_posix()
+                if path.is_file() and any(part.has(name, track) for part in mine):
+                    found.append(name)
+        return found
 
     def reset(self, lab: Lab) -> Path | None:
-        """Lay the lab's stubs anew; the learner's folder becomes the backup that is returned."""
+        """Lay the lab's stubs, and the parts that it asks for, anew.
+
+        What the learner had goes into the backup that is returned: the lab's folder,
+        and the parts' files beside it under their own names.
+        """
         wanted = stubs.of(lab, self.track_of(lab))
-        if not wanted:
+        parts = self.parts_files(lab)
+        if not wanted and not lab.writes:
             raise BadRequest(f"lab {lab.id} has no files to start from in this version.")
         backup = None
-        if self.folder(lab).exists():
+        if self.folder(lab).exists() or parts:
             backup = self._backup_path(lab)
-            os.rename(self.folder(lab), backup)
+            if self.folder(lab).exists():
+                os.rename(self.folder(lab), backup)
+            for name in parts:
+                (backup / name).parent.mkdir(parents=True, exist_ok=True)
+                os.rename(self.root / name, backup / name)
         self.lay(lab)
+        self.lay_artifacts()
         return backup
 
     def change_track(self, lab: Lab, track: str) -> Path | None:
         """Give one lab another track. Answers stay; the backup of all that was there is returned.
 
         Stubs of the old track that were never edited go, those of the new one come.
+        An artifact has both tracks side by side.
         """
         if track not in lab.tracks:
             offer = " and ".join(lab.tracks) or "no program"
@@ -136,8 +176,7 @@ class Workspace:
         self.tracks[lab.id] = track
         self.save()
         self.lay(lab)
-        if track == "go":
-            self._lay_go_module()
+        self.lay_artifacts()
         return backup
 
     def _backup_path(self, lab: Lab) -> Path:
@@ -246,8 +285,8 @@ def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
     if version != loaded.version:
         raise WorkspaceError(
             f"{root} was made for version {version} of the course; this is version "
-            f"{loaded.version}. `phase4 init {root}` takes it over: it adds what is new and "
-            "changes none of your files."
+            f"{loaded.version}. `phase4 init {root}` takes it over: your work moves to where it "
+            "belongs now, all of it is kept in a backup, and what is new is added."
         )
 
 
@@ -258,17 +297,22 @@ def exists() -> bool:
     return any((folder / MARKER).exists() for folder in folders)
 
 
-def init_folder(folder: Path | None, track: str | None) -> tuple[Workspace, list[Lab]]:
+def init_folder(
+    folder: Path | None, track: str | None, say: Callable[[str], None] = lambda line: None
+) -> tuple[Workspace, list[Lab]]:
     """:func:`init` at ``folder``, at the one named by the user, or at ``workspace/``."""
     named = os.environ.get("PHASE4_WORKSPACE")
-    return init(folder or (Path(named) if named else DEFAULT), track)
+    return init(folder or (Path(named) if named else DEFAULT), track, say)
 
 
-def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
+def init(
+    root: Path, track: str | None, say: Callable[[str], None] = lambda line: None
+) -> tuple[Workspace, list[Lab]]:
     """Make a workspace, or take up one; returns it and the labs whose stubs were laid.
 
-    In a workspace that is there, of whatever version, only labs without a folder
-    get one. ``track`` None keeps the one it has (python in a new one).
+    In a workspace that is there only labs without a folder get one. What was done in one
+    of an older version moves to where it belongs now, and ``say`` is told. ``track`` None
+    keeps the one it has (python in a new one).
     """
     if track is not None and track not in TRACKS:
         raise BadRequest(f"there is no track {track!r}: choose python or go.")
@@ -281,10 +325,31 @@ def init(root: Path, track: str | None) -> tuple[Workspace, list[Lab]]:
     if track is not None:
         workspace.track = track
     workspace.root.mkdir(parents=True, exist_ok=True)
+    old = _version(root) == "1"
+    if old:
+        from grader.workspace import takeover
+
+        takeover.take_over(workspace, say)
     workspace.save()
     shutil.rmtree(workspace.state / "staging", ignore_errors=True)
     _ignore_state(workspace)
-    return workspace, [lab for lab in course.load().labs if workspace.lay(lab)]
+    laid = [lab for lab in course.load().labs if workspace.lay(lab)]
+    workspace.lay_artifacts()
+    if old:
+        takeover.keep_passes(workspace)
+    if "python" in workspace.tracks_in_use():
+        from grader.workspace import environment
+
+        environment.ensure(root)
+    return workspace, laid
+
+
+def _version(root: Path) -> str:
+    """The version of the course that a workspace was made for; empty in a new one."""
+    try:
+        return str(tomllib.loads((root / MARKER).read_text(encoding="utf-8")).get("version", ""))
+    except (OSError, ValueError):
+        return ""
 
 
 def _taken_up(root: Path) -> Workspace:
@@ -309,7 +374,7 @@ def _refuse_strangers(root: Path) -> None:
         return
     others = [entry.name for entry in root.iterdir() if not entry.name.startswith(".")]
     labs = {lab.id for lab in course.load().labs}
-    if others and not set(others) <= labs | set(stubs.GO_MODULE):
+    if others and not set(others) <= labs | {*course.load().artifacts, *stubs.artifacts("go")}:
         print(
             f"phase4: {root} has other files in it; they are left alone.",
             file=sys.stderr,

@@ -7,15 +7,24 @@ from pathlib import Path
 from grader.course import ROOT, Lab
 
 EXERCISES = ROOT / "exercises"
-#: One Go module for all labs; laid beside the labs' folders.
-GO_MODULE = ("go.mod", "go.sum")
+#: What is laid at the root: the artifacts, and the files that make it a project of either language.
+ARTIFACTS = "artifacts"
 
 
 def of(lab: Lab, track: str, exercises: Path = EXERCISES) -> dict[str, Path]:
     """Path within the lab's folder to the stub: what both tracks share, overlaid by the track's."""
+    return _overlaid(exercises / lab.id, track)
+
+
+def artifacts(track: str, exercises: Path = EXERCISES) -> dict[str, Path]:
+    """Path from the workspace's root to what a track starts its artifacts from."""
+    return _overlaid(exercises / ARTIFACTS, track)
+
+
+def _overlaid(folder: Path, track: str) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for part in ("common", track):
-        root = exercises / lab.id / part
+        root = folder / part
         if part and root.is_dir():
             files |= {
                 path.relative_to(root).as_posix(): path

@@ -25,7 +25,7 @@ WRONG = measure.wrong_operators()
 @pytest.mark.parametrize("mistake", WRONG, ids=lambda m: m.name)
 def test_each_wrong_operator_is_a_change_of_a_right_one(mistake, tmp_path):
     source = measure.laid_out(mistake.track, tmp_path)
-    mistake.apply(source)
+    mistake.apply(source / measure.LAB_OF_OPERATORS)
     assert select([measure.scenario_of(mistake)]), mistake.fails
     for path in source.rglob("*.py"):
         compile(path.read_text(encoding="utf-8"), str(path), "exec")
@@ -127,7 +127,7 @@ def test_scenarios_that_ran_together_count_once():
 def test_the_line_that_the_reference_cites_is_there(track, tmp_path):
     folder = cut.handed_in("4.3.4", track, tmp_path)
     (cited,) = citations.find((folder / "answers.md").read_text(encoding="utf-8"))
-    assert citations.check(cited, handed_in=folder).exact
+    assert citations.check(cited, handed_in=folder.parent).exact
 
 
 def test_the_picture_of_kill_points_says_in_words_what_it_shows():

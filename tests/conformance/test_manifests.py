@@ -13,7 +13,7 @@ from grader.course import ROOT
 
 pytestmark = pytest.mark.live
 
-CONFIG = ROOT / "operator_handwired" / "config"
+CONFIG = ROOT / "solutions" / "artifacts" / "common" / "operator_handwired" / "config"
 
 
 @pytest.fixture(scope="module")

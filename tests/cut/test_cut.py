@@ -91,19 +91,12 @@ queue = "written"
 # phase4:stub
 # queue = None
 # phase4:end
-# phase4:solution
-mine = "written"
-# phase4:end
 """
 
 
-def test_a_region_of_one_lab_is_given_in_the_next():
-    assert render(SHARED, PurePath("4.2.1/python/q.py"), "stub") == "queue = None\n"
-    given = 'queue = "written"\n'
-    assert render(SHARED, PurePath("4.2.2/python/q.py"), "stub") == given
-    both = given + 'mine = "written"\n'
-    for lab in ("4.2.1", "4.2.2"):
-        assert render(SHARED, PurePath(f"{lab}/python/q.py"), "solution") == both
+def test_a_region_may_say_whose_lab_it_is():
+    assert render(SHARED, PurePath("artifacts/python/q.py"), "stub") == "queue = None\n"
+    assert render(SHARED, PurePath("artifacts/python/q.py"), "solution") == 'queue = "written"\n'
     with pytest.raises(CutError, match="q.py:3"):
         render(SHARED.replace("phase4:stub", "phase4:stub 4.2.1"), PurePath("4.2.1/q.py"), "stub")
 
@@ -121,25 +114,42 @@ def test_a_file_without_comments_may_belong_to_the_answer_alone(tree, tmp_path):
     assert (folder / "recording.jsonl").exists()
 
 
-def test_a_part_that_is_linked_in_is_there(tree, tmp_path):
+def test_an_artifact_is_laid_at_the_root_and_a_lab_stubs_its_own_part_alone(tree, tmp_path):
+    solutions, _ = tree
+    answer = cut.handed_in("4.1.4", "python", tmp_path / "w", solutions=solutions)
+    assert (answer.parent / "machinery/queue.py").read_text() == 'queue = "written"\n'
+    assert not (answer.parent / "operator_handwired").exists()
+    for mine, text in ((True, "queue = None\n"), (False, 'queue = "written"\n')):
+        begun = cut.starter(
+            "4.1.4",
+            "python",
+            tmp_path / str(mine),
+            writes=lambda path, mine=mine: mine,
+            solutions=solutions,
+        )
+        assert (begun.parent / "machinery/queue.py").read_text() == text
+        assert (begun.parent / "machinery/made.yaml").exists() is not mine
+
+
+def test_a_file_whose_source_is_elsewhere_is_there(tree, tmp_path):
     solutions, exercises = tree
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    (shared / "queue.py").write_text("x = 1\n")
-    (solutions / "4.1.4/python/machinery").symlink_to(shared)
-    (solutions / "4.1.4/python/one.py").symlink_to(shared / "queue.py")
+    (solutions.parent / "fake.py").write_text("x = 1\n")
+    (solutions / "4.1.4/given.toml").write_text('"common/server.py" = "fake.py"\n')
     cut.write(solutions, exercises)
-    for name in ("machinery/queue.py", "one.py"):
-        made = exercises / "4.1.4/python" / name
-        assert made.read_text() == "x = 1\n" and not made.is_symlink()
+    assert (exercises / "4.1.4/common/server.py").read_text() == "x = 1\n"
+    folder = cut.handed_in("4.1.4", "python", tmp_path / "w", solutions=solutions)
+    assert (folder / "server.py").read_text() == "x = 1\n"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> tuple[Path, Path]:
     solutions = tmp_path / "solutions"
     files = {
-        "go.mod": "module phase4/workspace\n",
-        "go.sum": "",
+        "artifacts/go/go.mod": "module phase4/workspace\n",
+        "artifacts/go/operator_handwired/main.go": "package main\n",
+        "artifacts/python/machinery/queue.py": SHARED,
+        "artifacts/python/machinery/made.yaml": "made: it\n",
+        "artifacts/answer-only": "python/machinery/made.yaml\n",
         "4.1.4/common/answers.md": "# A\n<!-- phase4:solution -->\nyes\n<!-- phase4:end -->\n",
         "4.1.4/python/stages.py": PYTHON,
         "4.1.4/python/only_here.py": "# phase4:omit\n",
@@ -161,8 +171,9 @@ def test_the_exercises_are_made_and_stay(tree):
     solutions, exercises = tree
     changed = {str(change) for change in cut.write(solutions, exercises)}
     assert changed == {
-        "go.mod: missing",
-        "go.sum: missing",
+        "artifacts/go/go.mod: missing",
+        "artifacts/go/operator_handwired/main.go: missing",
+        "artifacts/python/machinery/queue.py: missing",
         "4.1.4/common/answers.md: missing",
         "4.1.4/python/stages.py: missing",
         "4.1.4/go/main.go: missing",
@@ -176,12 +187,12 @@ def test_the_exercises_are_made_and_stay(tree):
 def test_a_difference_is_found_and_mended(tree):
     solutions, exercises = tree
     cut.write(solutions, exercises)
-    (exercises / "go.mod").unlink()
+    (exercises / "artifacts/go/go.mod").unlink()
     (exercises / "4.1.4/go/main.go").write_text("by hand")
     (exercises / "4.1.5/common").mkdir(parents=True)
     (exercises / "4.1.5/common/old.md").write_text("old")
     assert {str(change) for change in cut.differences(solutions, exercises)} == {
-        "go.mod: missing",
+        "artifacts/go/go.mod: missing",
         "4.1.4/go/main.go: different",
         "4.1.5/common/old.md: not from a solution",
     }
@@ -198,12 +209,14 @@ def test_an_answer_as_it_is_handed_in(tree, tmp_path):
         "answers.md", "only_here.py", "stages.py",
     ]  # fmt: skip
     assert (folder / "answers.md").read_text() == "# A\nyes\n"
-    assert (tmp_path / "w" / "go.mod").exists()
+    assert not (tmp_path / "w" / "go.mod").exists()
+    cut.handed_in("4.1.4", "go", tmp_path / "g", solutions=solutions)
+    assert (tmp_path / "g" / "go.mod").exists()
 
 
 def test_variants_and_tracks(tree, tmp_path):
     solutions, _ = tree
-    assert cut.labs(solutions) == ["4.1.4"]
+    assert "4.1.4" in cut.labs(solutions)
     assert cut.tracks("4.1.4", solutions) == ["python", "go"]
     assert cut.variants("4.1.4", solutions) == {"gopher": "go", "other": ""}
     folder = cut.handed_in("4.1.4", "go", tmp_path / "w", variant="gopher", solutions=solutions)
@@ -216,27 +229,3 @@ def test_variants_and_tracks(tree, tmp_path):
 
 def test_the_courses_own_exercises_are_up_to_date():
     assert [str(change) for change in cut.differences()] == []
-
-
-LENT = """\
-# phase4:solution 4.2.1
-answer()
-# phase4:stub
-# stub()
-# phase4:end
-"""
-
-
-def test_a_region_of_one_lab_is_given_in_the_others():
-    assert render(LENT, PurePath("4.2.1/python/a.py"), "stub") == "stub()\n"
-    assert render(LENT, PurePath("4.2.1/python/a.py"), "solution") == "answer()\n"
-    assert render(LENT, PurePath("4.2.2/python/a.py"), "stub") == "answer()\n"
-    assert render(LENT, PurePath("4.2.2/python/a.py"), "solution") == "answer()\n"
-    with pytest.raises(CutError):
-        render(LENT.replace("phase4:end", "phase4:end 4.2.1"), PurePath("4.2.1/a.py"), "stub")
-
-
-def test_a_region_of_several_labs_is_cut_in_each_and_given_elsewhere():
-    text = "# phase4:solution 4.3.2,4.3.5\nkept\n# phase4:stub\n# todo\n# phase4:end\n"
-    for lab, seen in (("4.3.2", "todo\n"), ("4.3.5", "todo\n"), ("4.3.4", "kept\n")):
-        assert render(text, PurePath(lab, "python", "a.py"), "stub") == seen

@@ -32,7 +32,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "operator_handwired" / "python")]
+sys.path[:0] = [str(ROOT), str(ROOT / "solutions" / "artifacts" / "python")]
 
 from . import traces  # noqa: E402
 from .comparing import equal, replay  # noqa: E402

@@ -1,4 +1,4 @@
-"""Where we differ from client-go on purpose: operator_handwired/python/machinery/differences.md, shown."""
+"""Where we differ from client-go on purpose: machinery/differences.md, shown."""
 
 from __future__ import annotations
 

@@ -24,13 +24,15 @@ def exercises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "4.1.4/go/main.go": "package main\n",
         "4.1.4/go/program.toml": 'run = ["./stages"]\n',
         "4.1.2/common/answers.md": "TODO\n",
-        "go.mod": "module phase4/workspace\n",
+        "artifacts/go/go.mod": "module phase4/workspace\n",
+        "artifacts/python/machinery/workqueue.py": "# python queue\n",
     }.items():
         files.write(root / name, text)
     # What is shared is looked up when it is used, by default arguments: patch both.
     monkeypatch.setattr(stubs, "EXERCISES", root)
     monkeypatch.setattr(stubs.of, "__defaults__", (root,))
     monkeypatch.setattr(stubs.only_of_track, "__defaults__", (root,))
+    monkeypatch.setattr(stubs.artifacts, "__defaults__", (root,))
     return root
 
 
@@ -66,8 +68,9 @@ def test_init_again_changes_nothing_of_the_learners(exercises: Path, tmp_path: P
 def test_an_upgrade_adds_new_labs_only(exercises: Path, tmp_path: Path) -> None:
     made, _ = workspace.init(tmp_path / "w", "python")
     marker = made.root / "phase4.toml"
-    marker.write_text(marker.read_text().replace('version = "1"', 'version = "0"'))
-    with pytest.raises(WorkspaceError, match=r"version 0 .*version 1.*phase4 init"):
+    version = course.load().version
+    marker.write_text(marker.read_text().replace(f'version = "{version}"', 'version = "0"'))
+    with pytest.raises(WorkspaceError, match=rf"version 0 .*version {version}.*phase4 init"):
         workspace.open_folder(made.root)
     files.write(exercises / "4.1.5" / "common" / "answers.md", "TODO\n")
     _, laid = workspace.init(made.root, None)
@@ -121,10 +124,10 @@ def test_reset_keeps_a_backup(exercises: Path, tmp_path: Path, lab: Lab) -> None
 
 def test_reset_of_a_lab_without_stubs_is_refused(exercises: Path, tmp_path: Path) -> None:
     made, _ = workspace.init(tmp_path / "w", "python")
-    kept = made.root / "4.2.1" / "mine.py"
+    kept = made.root / "4.1.1" / "mine.py"
     files.write(kept, "mine")
     with pytest.raises(BadRequest):
-        made.reset(course.load().lab("4.2.1"))
+        made.reset(course.load().lab("4.1.1"))
     assert kept.exists()
 
 

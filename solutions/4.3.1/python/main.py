@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable
 
 import yaml
-from machinery import client_for
-from typed import WebAppLister, WebApps, informer_of
-from webapp_types import WebApp, WebAppSpec, crd, from_json
+from machinery.client import client_for
+from webapp_operator.typed import WebAppLister, WebApps, informer_of
+from webapp_operator.webapp_types import WebApp, WebAppSpec, crd, from_json
 
 
 def tell(**line) -> None:

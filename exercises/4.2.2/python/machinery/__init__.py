@@ -1,1 +1,0 @@
-"""The machinery as far as this lab has it. Yours are ``rate_limiters`` and ``delaying``."""

@@ -1,1 +1,0 @@
-"""The machinery, all of it given: yours is what ``pruner.py`` does with it."""

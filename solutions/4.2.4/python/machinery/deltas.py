@@ -1,1 +1,0 @@
-../../../../operator_handwired/python/machinery/deltas.py

@@ -1,1 +1,0 @@
-../../../../operator_handwired/go/go.mod

@@ -1,1 +1,0 @@
-../../../grader/labs/fake/server.py

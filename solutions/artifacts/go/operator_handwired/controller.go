@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	// phase4:solution 4.3.2
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	// phase4:stub
+	// // (the answer tells errors apart)
+	// phase4:end
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"phase4.example.com/workspace/operator_handwired/api/v1alpha1"
+	"phase4.example.com/workspace/operator_handwired/generated/clientset/versioned"
+	informers "phase4.example.com/workspace/operator_handwired/generated/informers/externalversions/api/v1alpha1"
+	listers "phase4.example.com/workspace/operator_handwired/generated/listers/api/v1alpha1"
+)
+
+const (
+	// dnsNamespace stands for a DNS provider: outside the WebApp's namespace, so
+	// that no owner reference can clean a record up.
+	dnsNamespace = "dns"
+	// byController indexes Pods by the UID of their controller; Pods without one
+	// that carry the WebApp label are under orphanKey.
+	byController = "controller"
+	byUID        = "uid"
+)
+
+// Controller keeps Pods, DNS record and status of every WebApp as its spec says.
+//
+// Concurrency: informers call the handlers below from one goroutine each; the
+// handlers only put keys into the queue. Any number of workers take keys from
+// it, and the queue never gives one key to two of them. A reconcile keeps
+// nothing between two runs: all that it knows it reads from the listers, and
+// before it destroys anything, from the API server.
+type Controller struct {
+	kube    kubernetes.Interface
+	webapps versioned.Interface
+
+	webappLister  listers.WebAppLister
+	recordLister  corelisters.ConfigMapLister
+	webappIndexer cache.Indexer
+	podIndexer    cache.Indexer
+	synced        []cache.InformerSynced
+
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+}
+
+// NewController wires informers, handlers and queue; nothing runs before Run.
+func NewController(
+	kube kubernetes.Interface,
+	webapps versioned.Interface,
+	webappInformer informers.WebAppInformer,
+	podInformer coreinformers.PodInformer,
+	recordInformer coreinformers.ConfigMapInformer,
+) (*Controller, error) {
+	c := &Controller{
+		kube:          kube,
+		webapps:       webapps,
+		webappLister:  webappInformer.Lister(),
+		recordLister:  recordInformer.Lister(),
+		webappIndexer: webappInformer.Informer().GetIndexer(),
+		podIndexer:    podInformer.Informer().GetIndexer(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedMaxOfRateLimiter(
+				workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, 30*time.Second),
+				&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
+			),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "webapps"},
+		),
+	}
+	err := errors.Join(
+		webappInformer.Informer().AddIndexers(cache.Indexers{byUID: indexByUID}),
+		podInformer.Informer().AddIndexers(cache.Indexers{byController: indexByController}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("adding indexers: %w", err)
+	}
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		keys     func(obj any) []cache.ObjectName
+	}{
+		{webappInformer.Informer(), c.keysOfWebApp},
+		{podInformer.Informer(), c.keysOfPod},
+		{recordInformer.Informer(), c.keysOfRecord},
+	} {
+		registration, err := source.informer.AddEventHandler(c.enqueuer(source.keys))
+		if err != nil {
+			return nil, fmt.Errorf("adding a handler: %w", err)
+		}
+		// The registration's HasSynced, not the informer's: true once the handler
+		// has been told of the whole initial list, so every key is in the queue.
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return c, nil
+}
+
+// Run works until ctx ends or, with what is in hand finished, until Drain.
+// It returns false if the caches never synced.
+func (c *Controller) Run(ctx context.Context, workers int) bool {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	logger := klog.FromContext(ctx)
+
+	// phase4:solution 4.3.2
+	// An empty cache says that nothing exists: no worker may start on it.
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return false
+	}
+	// phase4:stub
+	// // When may a worker start?
+	// phase4:end
+	logger.Info("Caches are in sync, starting workers", "workers", workers)
+
+	stop := context.AfterFunc(ctx, c.queue.ShutDown)
+	defer stop()
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			wait.UntilWithContext(ctx, c.work, time.Second)
+		})
+		// UntilWithContext starts again after a panic; work itself returns only
+		// when the queue has shut down.
+	}
+	group.Wait()
+	return true
+}
+
+// Drain stops taking work and returns when what is in hand is finished.
+func (c *Controller) Drain() { c.queue.ShutDownWithDrain() }
+
+func (c *Controller) work(ctx context.Context) {
+	for c.processNext(ctx) {
+	}
+}
+
+// processNext takes one key and reconciles it; false once the queue is shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+
+	// phase4:solution 4.3.2
+	err := c.reconcile(ctx, key)
+	switch {
+	case err == nil:
+		c.queue.Forget(key)
+	case ctx.Err() != nil:
+		// Stopping: whoever leads next lists everything again.
+	default:
+		// The line that makes a failure, or a kill, lose nothing: the key goes
+		// back, and the next run reads the world again.
+		c.queue.AddRateLimited(key)
+		if apierrors.IsConflict(err) || errors.Is(err, errWait) {
+			klog.FromContext(ctx).V(2).Info("Again later", "webapp", key, "because", err.Error())
+		} else {
+			klog.FromContext(ctx).Error(err, "Reconcile failed, again later", "webapp", key)
+		}
+	}
+	// phase4:stub
+	// if err := c.reconcile(ctx, key); err != nil {
+	// 	klog.FromContext(ctx).Error(err, "Reconcile failed", "webapp", key)
+	// }
+	// phase4:end
+	return true
+}
+
+// enqueuer makes a handler that puts the keys which an object belongs to into
+// the queue. An update enqueues the keys of both states, so that a WebApp hears
+// of a Pod that was taken from it.
+func (c *Controller) enqueuer(keys func(obj any) []cache.ObjectName) cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		for _, key := range keys(obj) {
+			c.queue.Add(key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue,
+		// phase4:solution 4.3.2
+		UpdateFunc: func(before, after any) {
+			enqueue(before)
+			enqueue(after)
+		},
+		DeleteFunc: func(obj any) {
+			// The watch missed the delete; the relist found the object gone, and
+			// this is its last known state.
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			enqueue(obj)
+		},
+		// phase4:stub
+		// // What else happens to an object, and whose keys are those?
+		// phase4:end
+	}
+}
+
+func (c *Controller) keysOfWebApp(obj any) []cache.ObjectName {
+	webapp, ok := obj.(*v1alpha1.WebApp)
+	if !ok {
+		return nil
+	}
+	return []cache.ObjectName{cache.MetaObjectToName(webapp)}
+}
+
+// keysOfPod names the WebApp that controls a Pod or, where nobody does, the one
+// that its label asks to adopt it.
+func (c *Controller) keysOfPod(obj any) []cache.ObjectName {
+	// phase4:solution 4.3.2
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		if owner.Kind != kindWebApp || owner.APIVersion != v1alpha1.SchemeGroupVersion.String() {
+			return nil
+		}
+		return []cache.ObjectName{{Namespace: pod.Namespace, Name: owner.Name}}
+	}
+	if name := pod.Labels[v1alpha1.LabelWebApp]; name != "" {
+		return []cache.ObjectName{{Namespace: pod.Namespace, Name: name}}
+	}
+	return nil
+	// phase4:stub
+	// return nil // Which WebApp must hear of this Pod?
+	// phase4:end
+}
+
+// keysOfRecord finds the WebApp by the UID in the record's name: the data may
+// have been edited, the name cannot be.
+func (c *Controller) keysOfRecord(obj any) []cache.ObjectName {
+	record, ok := obj.(*corev1.ConfigMap)
+	if !ok {
+		return nil
+	}
+	uid, found := uidOfRecord(record.Name)
+	if !found {
+		return nil
+	}
+	owners, err := c.webappIndexer.ByIndex(byUID, uid)
+	if err != nil {
+		utilruntime.HandleError(err)
+	}
+	keys := make([]cache.ObjectName, 0, len(owners))
+	for _, owner := range owners {
+		keys = append(keys, c.keysOfWebApp(owner)...)
+	}
+	return keys
+}
+
+func indexByUID(obj any) ([]string, error) {
+	webapp, ok := obj.(*v1alpha1.WebApp)
+	if !ok {
+		return nil, fmt.Errorf("%T in the index of WebApps", obj)
+	}
+	return []string{string(webapp.UID)}, nil
+}
+
+func indexByController(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("%T in the index of Pods", obj)
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	if name := pod.Labels[v1alpha1.LabelWebApp]; name != "" {
+		return []string{orphanKey(pod.Namespace, name)}, nil
+	}
+	return nil, nil
+}
+
+// orphanKey cannot collide with a UID: a UID holds no slash.
+func orphanKey(namespace, webapp string) string { return namespace + "/" + webapp }
