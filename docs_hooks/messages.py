@@ -20,6 +20,7 @@ ERRORS = {
     "BuildFailed": "This machine",
     "DownloadFailed": "This machine",
     "ClusterLost": "The cluster",
+    "Untrusted": "The cluster",
     "WorkspaceError": "Your folder",
     "BadRequest": "Your folder",
     "ReportError": "Your folder",
@@ -86,8 +87,9 @@ def listed() -> str:
     out: list[str] = []
     order = list(dict.fromkeys([*ERRORS.values(), "What you handed in"]))
     used: set[str] = set()
+    every = everything()
     for group in order:
-        told = [one for one in everything() if one.group == group]
+        told = [one for one in every if one.group == group]
         if not told:
             continue
         out += ["", f"### {group} {{ #all-{group.lower().replace(' ', '-')} }}", ""]

@@ -134,16 +134,16 @@ def exit_codes() -> str:
 
 
 def faults() -> str:
-    """The rules that a wire obeys: the grammar as its own module documents it."""
+    """The rules that a wire obeys: the grammar, made of the tables that it is checked by."""
+    from grader.wire.faults import reference
+
     out = ["# Faults", ""]
-    path = GRADER / "wire" / "rules.py"
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
     out.append(
         "What `phase4 run --fault RULE` and `phase4 fault add RULE` take. "
         "[The wire](../guide/wire.md) says what each is good for."
     )
     out.append("")
-    out.append(_docstring(text) if text else "*The rules are not documented yet.*")
+    out.append(_docstring(reference()))
     return "\n".join(out)
 
 

@@ -1,6 +1,7 @@
 """``python -m grader``, and what the launcher runs (as a folder, so that no PYTHONPATH
 of ours leaks into a learner's programs)."""
 
+import os
 import sys
 
 # Where the environment forbids compiled files (many containers do), every start
@@ -13,6 +14,12 @@ if not __package__:
 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from grader.cli.app import main
+try:
+    from grader.cli.app import main
+except ImportError as error:
+    from grader.bootstrap import packages_missing
+
+    packages_missing(error)
+os.environ.pop("PHASE4_BROKEN", None)
 
 main()

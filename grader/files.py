@@ -30,13 +30,14 @@ def write(path: Path, data: str | bytes, *, mode: int = 0o644, durable: bool = F
 
 
 def new_folder(place: Path, label: str) -> Path:
-    """Make a folder in ``place`` that is nobody else's, named by time and label."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    """Make a folder in ``place`` for this user alone, named by time (UTC) and label."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    place.mkdir(parents=True, exist_ok=True)
     number = 0
     while True:
         folder = place / f"{stamp}-{label}{f'-{number}' if number else ''}"
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
             continue

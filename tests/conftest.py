@@ -23,6 +23,8 @@ else:
 #: Tests that need a cluster share this one; `phase4 test` ends it.
 os.environ.setdefault("PHASE4_CLUSTER", "test")
 os.environ.pop("PHASE4_WORKSPACE", None)
+# Where it is set (in many containers), each process of a test would compile its packages anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("NO_COLOR", None)
 
 # Where the tests themselves run in the background, Ctrl-C is ignored, and what they

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import typer
 
 from grader import exit_codes
+from grader.cli.encoding import fit_streams
 
 #: The files with commands, and the commands in each.
 FILES: dict[str, tuple[str, ...]] = {
@@ -112,6 +113,7 @@ def _arrange(app: typer.Typer) -> None:
 
 def main() -> NoReturn:
     """Run the command line on ``sys.argv``; exits as ``grader.exit_codes`` says."""
+    fit_streams()
     if sys.argv[1:] == ["--version"]:
         _version(True)
     if "_PHASE4_COMPLETE" in os.environ:
@@ -120,6 +122,9 @@ def main() -> NoReturn:
         from typer.completion import completion_init
 
         completion_init()
+    from grader.cluster.refusals import allow_files
+
+    allow_files()
     command = typer.main.get_command(build(_command_of(sys.argv[1:])))
     try:
         command(prog_name="phase4")
@@ -165,6 +170,11 @@ def report(error: Exception) -> int:
     if kind.__module__.startswith("grader."):
         complain(str(error))
         return int(getattr(error, "exit_code", exit_codes.ENVIRONMENT))
+    from grader.cluster.refusals import refusal
+
+    if why := refusal(error):
+        complain(why)
+        return exit_codes.ENVIRONMENT
     if isinstance(error, OSError) and error.filename:
         complain(_of_the_system(error))
         return exit_codes.ENVIRONMENT

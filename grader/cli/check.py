@@ -108,6 +108,7 @@ def _round(
         for lab in labs:
             report = grade(here, lab, tell, seed=seed, isolation=isolation, lending=lending)
             reports.append(report)
+            tell("")
             if not as_json:
                 if len(reports) > 1:
                     out.print()
@@ -138,12 +139,14 @@ def grade_anew(
         _cluster(labs, tell)
         for lab in labs:
             report = grade(here, lab, tell)
+            tell("")
             if not quiet:
                 console().print(lab_line(report, lab.title))
             for condition in artifacts if report.passed else ():
                 if condition.artifact != lab.id:
                     continue
                 judged = artifact.judge(here, condition, tell)
+                tell("")
                 title = f"The program of {lab.id}, killed at each of its writes"
                 if not quiet:
                     show = lab_line if judged.passed else lab_report

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NAME = typer.Option(
     "--cluster", metavar="NAME", help="Which cluster; else PHASE4_CLUSTER, else “default”."
 )
+#: What kubectl asks of the container itself, which the API server passes on to a kubelet.
+_OF_A_CONTAINER = {"logs", "exec", "attach", "port-forward", "cp"}
 _JSON = typer.Option("--json", help="Print JSON.")
 
 
@@ -53,34 +55,41 @@ def down(
     What was in a cluster is gone; its logs stay.
     """
     from grader import cluster
+    from grader.cluster.errors import EnvironmentProblem
     from grader.cluster.process import records
 
+    problem: EnvironmentProblem | None = None
     if name:
         ended = {"clusters": [name] if cluster.stop(name) else [], "processes": []}
     else:
         # The programs first: one that loses its API server would only complain.
         kinds = {one.kind for one in records.all()} - {"component"}
         others = [one for kind in sorted(kinds) for one in records.reap(kind, grace=0.2)]
+        stopped = []
+        for backend in ("embedded", "kind"):
+            for known in cluster.names(backend=backend):
+                try:
+                    if cluster.stop(known, backend=backend):
+                        stopped.append(known)
+                except EnvironmentProblem as error:
+                    problem = error  # the others end all the same
         ended = {
-            "clusters": [
-                known
-                for backend in ("embedded", "kind")
-                for known in cluster.names(backend=backend)
-                if cluster.stop(known, backend=backend)
-            ],
+            "clusters": stopped,
             "processes": [{"name": one.name, "kind": one.kind, "pid": one.pid} for one in others],
         }
         # A cluster that a killed command left without a record of its own.
         records.reap("component")
     if as_json:
         print(json.dumps(ended))
-        return
-    for one in ended["processes"]:
-        print(f"Ended {one['name']} ({one['kind']}, process {one['pid']}).")
-    for known in ended["clusters"]:
-        print(f"Ended the cluster {known}.")
-    if not any(ended.values()):
-        print("Nothing was running.")
+    else:
+        for one in ended["processes"]:
+            print(f"Ended {one['name']} ({one['kind']}, process {one['pid']}).")
+        for known in ended["clusters"]:
+            print(f"Ended the cluster {known}.")
+        if not any(ended.values()) and problem is None:
+            print("Nothing was running.")
+    if problem is not None:
+        raise problem
 
 
 def status(as_json: Annotated[bool, _JSON] = False) -> None:
@@ -127,6 +136,12 @@ def kubectl(context: typer.Context, name: Annotated[str, _NAME] = "") -> None:
 
     cluster = _ensure(name)
     program = binaries.ensure(["kubectl"])["kubectl"]
+    if cluster.backend == "embedded" and (asked := _OF_A_CONTAINER.intersection(context.args)):
+        print(
+            f"phase4: no Pod of this cluster runs a container, so `kubectl {min(asked)}` finds "
+            "nobody to ask: kwok plays the node. `phase4 run` shows what a program says.",
+            file=sys.stderr,
+        )
     sys.stdout.flush()
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     os.execve(program, ["kubectl", *context.args], environment)

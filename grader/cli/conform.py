@@ -51,7 +51,7 @@ def conform(
 
     from grader import cluster as clusters
     from grader.cli import progress_line
-    from grader.cluster.process import NotStarted, executable
+    from grader.cluster.process import NotStarted, Refused, executable
     from grader.conformance.processes import Subject
     from grader.conformance.suite import conform as run_suite
     from grader.conformance.suite import select
@@ -64,6 +64,8 @@ def conform(
     here = Path.cwd()
     try:
         executable(Program(tuple(command), here, here).argv("")[0])
+    except Refused:
+        raise
     except NotStarted as error:
         raise typer.BadParameter(str(error), param_hint="COMMAND") from None
     end_as_by_ctrl_c()

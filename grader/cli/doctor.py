@@ -154,8 +154,12 @@ def _workspace() -> Finding:
 
 def _cluster() -> Finding:
     from grader import cluster
+    from grader.cluster.errors import EnvironmentProblem
 
-    found = cluster.find()
+    try:
+        found = cluster.find()
+    except EnvironmentProblem as problem:
+        return Finding("cluster", "missing", str(problem))
     if found is None:
         return Finding("cluster", "optional", "none is running", "`phase4 up` starts one")
     version = found.versions.get("kube-apiserver", "")

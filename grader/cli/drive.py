@@ -99,10 +99,7 @@ def record(
     folder = here.folder(chosen)
     # After LAB the parser hands the dashes on as they are.
     command = command[1:] if command and command[0] == "--" else command
-    if not command:
-        root = Path(__file__).resolve().parents[2]
-        command = ["python3", str(root / "foo_controller" / "controller.py")]
-    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command, folder))
+    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command or [], folder))
 
 
 def timeline(
@@ -130,7 +127,7 @@ def timeline(
 
     folder = runs.find(run)
     if to is not None:
-        print(f"{to}: {_draw(folder, to)} records. Open it in a browser.")
+        print(f"{to}: {draw(folder, to)} records. Open it in a browser.")
         return
     chosen = picture.entries(folder, by=by or None, resource=resource or None, reads=not writes)
     if as_json:
@@ -148,7 +145,7 @@ def timeline(
 _AFTERWARDS = 2.0
 
 
-def _draw(folder: Path, to: Path) -> int:
+def draw(folder: Path, to: Path) -> int:
     """Draw a run's folder into a file; returns how many records it shows.
 
     Where the cluster is still there, what the API server's audit log has of the
@@ -173,6 +170,7 @@ def _draw(folder: Path, to: Path) -> int:
     except EnvironmentProblem:
         pass  # what the wires recorded is there without it
     files.write(to, timeline_page.page(timeline, title=folder.name, facts=facts))
+    to.chmod(0o600)  # what was said on a wire is for its user, as the record is
     return len(timeline)
 
 
@@ -251,9 +249,9 @@ def fault_remove(
 @fault_app.command("rules")
 def fault_rules() -> None:
     """Explain the rules: what they can do, and how they are written."""
-    from grader.wire import rules
+    from grader.wire import faults
 
-    print((rules.__doc__ or "").replace("``", ""))
+    print(faults.reference(plain=True))
 
 
 def _in_use() -> list[dict[str, Any]]:

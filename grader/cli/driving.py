@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader import exit_codes
+from grader import cut, exit_codes
 from grader.cli import runs
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted
@@ -239,7 +239,17 @@ def _check_again(folder: Path) -> int:
     root = Path(__file__).resolve().parents[2]
     say(f"again: phase4 check {lab} --seed {seed}")
     return subprocess.call(
-        [sys.executable, str(root / "grader"), "check", lab, "--seed", str(seed)]
+        [
+            sys.executable,
+            "-I",
+            "-X",
+            "utf8",
+            str(root / "grader"),
+            "check",
+            lab,
+            "--seed",
+            str(seed),
+        ]
     )
 
 
@@ -247,8 +257,12 @@ def _check_again(folder: Path) -> int:
 
 
 def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int:
-    """Record a controller and what is done by hand, until its user says done; writes the file."""
+    """Record a controller and what is done by hand, until its user says done; writes the file.
+
+    ``argv`` is empty for the course's own Foo controller.
+    """
     run_dir = runs.new(f"record-{lab}")
+    argv, env = (argv, _parts(argv, run_dir)) if argv else _foo_controller(run_dir / "course")
     id = cluster_id(cluster)
     started = time.time()
     with (
@@ -259,7 +273,7 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
             wire,
             argv,
             run_dir,
-            env=_parts(argv, run_dir),
+            env=env,
             kind="record",
             lab=lab,
             cluster=cluster.name,
@@ -277,6 +291,16 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
         _settle(Timeline.of(wire, hand))
         program.kill()
         return _keep(cluster, id, lab, argv, folder, run_dir, started)
+
+
+def _foo_controller(into: Path) -> tuple[list[str], dict[str, str]]:
+    """The course's Foo controller with all that it imports: its command and its environment.
+
+    As lab 4.1.4 starts from it: stage lines would get between the lines of the session.
+    """
+    into = into.absolute()
+    cut.lay_artifacts("python", into, stubs=lambda path: path.startswith("foo_controller/"))
+    return ["python3", str(into / "foo_controller" / "controller.py")], {"PYTHONPATH": str(into)}
 
 
 def _settle(timeline: Timeline) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
 import subprocess
 import tempfile
@@ -37,6 +36,8 @@ def generate(
     if shutil.which("go") is None:
         print("there is no `go` on this machine; `phase4 doctor` says how to get it")
         raise typer.Exit(exit_codes.ENVIRONMENT)
+    from grader.cluster import go_settings
+
     with tempfile.TemporaryDirectory(prefix="phase4-generate-") as folder:
         made = Path(folder)
         # The generators rewrite what is there: what a type no longer has must go.
@@ -48,7 +49,7 @@ def generate(
         done = subprocess.run(
             ["go", "generate", "./..."],
             cwd=made,
-            env={**os.environ, "CGO_ENABLED": "0"},
+            env=go_settings.environment(),
             capture_output=True,
             text=True,
         )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grader import exit_codes
+from grader.course import ROOT
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def _outcomes(tries: list[Try], jobs: int, only: list[str]) -> Iterator[Outcome]
 
 def _in_process(one: Try, only: list[str], cluster: str, running: set) -> Outcome:
     """The same by a process of its own, so that an end by Ctrl-C is the same as well."""
-    words = [sys.executable, "-m", "grader", "dev", "operators", one.name, "--json"]
+    words = [sys.executable, "-I", "-X", "utf8", str(ROOT / "grader")]
+    words += ["dev", "operators", one.name, "--json"]
     words += [f"--{one.kind}", *(word for part in only for word in ("--part", part))]
     process = subprocess.Popen(
         words,

@@ -7,13 +7,22 @@ what a command prints on stdout is its result.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+#: Shows a sentence in the place of the last one. An empty one takes the line away,
+#: which has to be done before anything else is printed.
 Tell = Callable[[str], None]
+
+#: Pictures in a second of the mark that turns.
+_PER_SECOND = 10
 
 
 @contextmanager
@@ -22,13 +31,51 @@ def line(quiet: bool = False) -> Iterator[Tell]:
     if quiet:
         yield lambda sentence: None
         return
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield _printer()
         return
+    from rich.live import Live
+
     from grader.report.terminal import console
 
-    with console(stderr=True).status("") as status:
-        yield lambda sentence: status.update(_escaped(sentence))
+    shown = _Turning()
+    # Standard output is not redirected: it may be a file, and its text is a result.
+    live = Live(
+        shown,
+        console=console(stderr=True),
+        transient=True,
+        refresh_per_second=_PER_SECOND,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+    def tell(sentence: str) -> None:
+        shown.sentence = sentence
+        if sentence and not live.is_started:
+            live.start()
+        elif not sentence:
+            live.stop()
+
+    try:
+        yield tell
+    finally:
+        live.stop()
+
+
+class _Turning:
+    """A mark that turns and a sentence, in one line however narrow the terminal is."""
+
+    sentence = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        turning = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if console.encoding.startswith("utf") else "-\\|/"
+        mark = turning[int(time.monotonic() * _PER_SECOND) % len(turning)]
+        text = Text.assemble((mark, "green"), " ", self.sentence)
+        # The last column stays empty: some terminals go on to the next line from it.
+        text.truncate(max(1, options.max_width - 1), overflow="ellipsis")
+        yield text
 
 
 def _printer() -> Tell:
@@ -38,16 +85,10 @@ def _printer() -> Tell:
     def tell(sentence: str) -> None:
         words = "".join(letter for letter in sentence if not letter.isdigit())
         now = time.monotonic()
-        if words == last["words"] and now - float(last["at"]) < 10:
+        if not sentence or (words == last["words"] and now - float(last["at"]) < 10):
             return
         last.update(words=words, at=now)
         # In one piece: several threads may tell at the same time.
         print(f"{sentence}\n", end="", file=sys.stderr, flush=True)
 
     return tell
-
-
-def _escaped(sentence: str) -> Any:
-    from rich.text import Text
-
-    return Text(sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 from grader import exit_codes, files
@@ -29,19 +31,32 @@ def places() -> list[Path]:
 
 
 def new(label: str) -> Path:
-    """A fresh folder for a run, named by time and label."""
+    """A fresh folder for a run, named by time (UTC) and label; no other user may look into it."""
     return files.new_folder(dirs.made(places()[0]), label)
 
 
 def all_runs() -> list[Path]:
-    """Every run folder that has a wire's record in it, the newest last."""
-    found = {
-        record.relative_to(place).parts[0]: place / record.relative_to(place).parts[0]
-        for place in places()
-        if place.is_dir()
-        for record in place.glob("**/wire.jsonl")
-    }
-    return [found[name] for name in sorted(found)]
+    """Every run folder that has a wire's record in it, the newest last.
+
+    By when their wires were opened: older versions named runs in local time, which a
+    change of the time zone moves.
+    """
+    begun: dict[Path, float] = {}
+    for place in places():
+        for record in place.glob("**/wire.jsonl") if place.is_dir() else ():
+            run = place / record.relative_to(place).parts[0]
+            begun[run] = min(_begun(record), begun.get(run, math.inf))
+    return sorted(begun, key=lambda run: (begun[run], run.name))
+
+
+def _begun(record: Path) -> float:
+    """When a wire was opened (seconds since the epoch): its record says so first."""
+    try:
+        with record.open("rb") as file:
+            return float(json.loads(file.readline())["t"])
+    except (OSError, ValueError, KeyError, TypeError):
+        # Killed before the first line was whole, or of no version of ours.
+        return record.parent.stat().st_mtime if record.parent.exists() else 0.0
 
 
 def find(name: str) -> Path:

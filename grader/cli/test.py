@@ -35,10 +35,11 @@ def test(
             f"no step {', '.join(unknown)}; there are {', '.join(known)}", param_hint="STEP"
         )
     chosen = [step for step in STEPS if not steps or step.name in steps]
-    raise typer.Exit(_run(chosen))
+    raise typer.Exit(run(chosen))
 
 
-def _run(steps) -> int:
+def run(steps) -> int:
+    """Run the steps one after another, whatever each finds; the exit code."""
     from grader.quality.steps import Result
 
     outcomes = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,24 +23,10 @@ POLL_MS = 500
 
 def watch_labs(here: Workspace, labs: list[Lab], round: Callable[[], int]) -> None:
     """Run a round now and after each change to the folders of these labs."""
-    import watchfiles
-
     folders = _watched(here, labs)
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    polling = needs_polling(here.root)
-    changes = watchfiles.watch(
-        *folders,
-        debounce=200,
-        rust_timeout=1000,
-        yield_on_timeout=True,
-        raise_interrupt=True,
-        force_polling=polling,
-        poll_delay_ms=POLL_MS,
-    )
-    # The watcher runs in its own thread from its first answer on, so the first
-    # round starts only then and a save during it is the next answer.
-    next(changes)
+    changes = _changes(folders, needs_polling(here.root))
     seen = _stamps(folders)
     _announced(round)
     try:
@@ -61,6 +47,34 @@ def _watched(here: Workspace, labs: list[Lab]) -> list[Path]:
     own = [here.folder(lab) for lab in labs if not lab.program or here.folder(lab).is_dir()]
     artifacts = [name for lab in labs for name in parts.artifacts_of(here, lab)]
     return [*own, *(here.root / name for name in dict.fromkeys(artifacts))]
+
+
+def _changes(folders: list[Path], polling: bool | None) -> Iterator[object]:
+    """Wakes up after changes in the folders, and every second; already watching when it returns.
+
+    Polls where the system has no more watchers to give (editors and other tools
+    take hundreds).
+    """
+    import watchfiles
+
+    changes = watchfiles.watch(
+        *folders,
+        debounce=200,
+        rust_timeout=1000,
+        yield_on_timeout=True,
+        raise_interrupt=True,
+        force_polling=polling,
+        poll_delay_ms=POLL_MS,
+    )
+    # The watcher runs in its own thread from its first answer on, so the first
+    # round starts only then and a save during it is the next answer.
+    try:
+        next(changes)
+    except (OSError, RuntimeError):  # its own kind of error is a RuntimeError
+        if polling:
+            raise
+        return _changes(folders, True)
+    return changes
 
 
 def _stamps(folders: list[Path]) -> dict[str, tuple[int, int, int]]:

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from grader.cluster import credentials
-from grader.cluster.errors import ClusterLost
+from grader.cluster import certificate, credentials
+from grader.cluster.errors import ClusterLost, Untrusted
 from grader.cluster.resources import BY_KIND, BY_NAME, Resource
 
 PATCH_TYPES = {
@@ -74,7 +74,8 @@ class Api:
     impersonate for one call. ``timeout`` is seconds for one request (default 30).
 
     Every method raises :class:`ApiError` for an answer that is not a success, and
-    :class:`grader.cluster.errors.ClusterLost` where there is no answer.
+    :class:`grader.cluster.errors.ClusterLost` where there is no answer
+    (:class:`~grader.cluster.errors.Untrusted` where its certificate is refused).
     """
 
     def __init__(self, cluster_or_kubeconfig: Any, *, user_agent: str = "phase4-grader") -> None:
@@ -221,6 +222,13 @@ class Api:
                 redirect=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            if refused := certificate.refusal(error):
+                clock = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+                raise Untrusted(
+                    f"The certificate of the API server at {self.server} is refused ({refused}). "
+                    f"This machine's clock says {clock}. If that is right, the cluster needs "
+                    "another certificate: `phase4 up --fresh` makes one of the course's with it."
+                ) from error
             raise ClusterLost(
                 f"The API server at {self.server} did not answer {method} {path} ({_cause(error)})."
             ) from error

@@ -9,12 +9,11 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from grader.cluster import binaries, dirs, pins, process, template
+from grader.cluster import binaries, certificate, dirs, limits, logs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -36,8 +35,8 @@ SERVERS = ("etcd", "kube-apiserver")
 #: more often would take time from what is looked at.
 _TICK = 0.02
 
-#: A serving certificate is valid for a year; the stored one is used for this long (s).
-_CERTIFICATE_AGE = 300 * 86400.0
+#: The API server's serving certificate and its key, as it calls them.
+_PAIR = ("apiserver.crt", "apiserver.key")
 
 #: Asking for a free port and using it are two steps: somebody may come between (times).
 _PORTS_TRIED = 5
@@ -63,41 +62,76 @@ def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
         guard.release()
 
 
+def check(files: Layout) -> None:
+    """Raise :class:`EnvironmentProblem` where no cluster can run, before anything is fetched for it."""
+    if os.pathsep in str(files.folder):
+        raise EnvironmentProblem(
+            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
+            "Set PHASE4_HOME to a folder without."
+        )
+    limits.check()
+
+
 def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
 
-    When it raises, or is interrupted, whatever was started has ended.
+    A start from the template that fails, at whatever point, throws the template away
+    and is made once more without it. When it raises, or is interrupted, whatever was
+    started has ended.
     """
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
-        for attempt in range(1, _PORTS_TRIED + 1):
-            tokens = files.prepare()
-            _reuse_certificate(files)
-            from_template = template.restore(files.etcd)
-            port = _free_port()
-            _write_record(files, {"format": FORMAT, "ready": False, "port": port})
-            started = start_components(files, owner, port, ["etcd", "kube-apiserver"])
-            try:
-                _until_listening(files, started, port)
-                break
-            except _PortTaken:
-                end_all(list(started.values()), sweep=False)
-                if attempt == _PORTS_TRIED:
-                    raise EnvironmentProblem(
-                        f"No free port could be had for the API server ({_PORTS_TRIED} were "
-                        "tried, and something else took each)."
-                    ) from None
-            except ClusterLost:
-                if not from_template:
-                    raise
-                # A template that no API server starts from is of no use to anybody.
-                template.discard()
-                clear(files, owner)
-        from grader.cluster import bootstrap
-        from grader.cluster.api import Api
+        from_template = template.there()
+        try:
+            port = _bring_up(files, owner, from_template=from_template)
+        except ClusterLost:
+            if not from_template:
+                raise
+            # What is wrong with a template may show late, and as anything: etcd panics at
+            # the first page that is damaged, and the API server ends when etcd has.
+            template.discard()
+            clear(files, owner)
+            progress("the kept copy of etcd's data is of no use; starting without it")
+            port = _bring_up(files, owner, from_template=False)
+        _keep_certificate(files)
+        versions = {name: binaries.version_of(path) for name, path in paths.items()}
+        record = {"format": FORMAT, "ready": True, "port": port, "versions": versions}
+        _write_record(files, {**record, "name": name})
+    except BaseException:
+        clear(files, owner)
+        raise
 
-        files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
+
+def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
+    """Start the components one after another until the cluster serves; returns the port.
+
+    Raises :class:`ClusterLost` where it does not come to that; what was started may
+    still run then.
+    """
+    for attempt in range(1, _PORTS_TRIED + 1):
+        tokens = files.prepare()
+        _reuse_certificate(files)
+        # Another run may have thrown it away since.
+        from_template = from_template and template.restore(files.etcd)
+        port = _free_port()
+        _write_record(files, {"format": FORMAT, "ready": False, "port": port})
+        started = start_components(files, owner, port, SERVERS)
+        try:
+            _until_listening(files, started, port)
+            break
+        except _PortTaken:
+            clear(files, owner)
+            if attempt == _PORTS_TRIED:
+                raise EnvironmentProblem(
+                    f"No free port could be had for the API server ({_PORTS_TRIED} were "
+                    "tried, and something else took each)."
+                ) from None
+    from grader.cluster import bootstrap
+    from grader.cluster.api import Api, ApiError
+
+    files.write_kubeconfigs(f"https://127.0.0.1:{port}", tokens)
+    try:
         with Api(files.kubeconfig, user_agent="phase4-up") as api:
             if not from_template:
                 bootstrap.install_early(api, lambda: all(one.alive() for one in started.values()))
@@ -107,13 +141,14 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
             started |= start_components(files, owner, port, pins.COMPONENTS[2:])
             bootstrap.create(api, "node.yaml")
             _until_served(api, started, files)
-        _keep_certificate(files)
-        record = json.loads(files.record.read_text())
-        versions = {name: binaries.version_of(path) for name, path in paths.items()}
-        _write_record(files, {**record, "ready": True, "versions": versions, "name": name})
-    except BaseException:
-        clear(files, owner)
-        raise
+    except (ApiError, TimeoutError, ClusterLost) as error:
+        if (dead := next((one for one in started.values() if not one.alive()), None)) is not None:
+            _say_why_it_ended(dead, files)
+        _say_what_limit_was_met(started, files)
+        if isinstance(error, ClusterLost):
+            raise
+        raise ClusterLost(f"The API server does not do its work: {error}.") from error
+    return port
 
 
 def start_components(
@@ -122,6 +157,7 @@ def start_components(
     """Start some components, with the flags noted for them; waits for nothing."""
     paths = binaries.ensure(components)
     flags = _flags(files)
+    files.lay_manifests()
     started = {}
     for component in components:
         if component == "etcd":
@@ -130,6 +166,7 @@ def start_components(
         with dirs.writing(files.logs):
             log = open(files.log(component), "ab")
         with log:
+            logs.begin(log, component)
             try:
                 started[component] = records.start(
                     [
@@ -182,12 +219,35 @@ def wait_controllers(files: Layout, *, timeout: float) -> None:
             raise ClusterLost(f"The cluster's controllers do not work: {error}.") from error
 
 
+def refuse_a_strangers(files: Layout, owner: str) -> None:
+    """Raise :class:`EnvironmentProblem` where a cluster runs that cannot be ended from here."""
+    from grader.cluster import etcd
+
+    if any(one.name == "etcd" for one in records.live(owner=owner)) or not etcd.in_use(files.etcd):
+        return
+    name = owner.rpartition("/")[2]
+    hosts = sorted({one.host for one in records.all(owner=owner, here=False)})
+    if hosts:
+        raise EnvironmentProblem(
+            f"The cluster {name} runs on another machine or in a container that shares this home "
+            f"({', '.join(hosts)}). End it there with `phase4 down`, or set PHASE4_HOME to a "
+            "folder that is this machine's own."
+        )
+    raise EnvironmentProblem(
+        f"An etcd runs on the data of the cluster {name}, and no record says which process it is. "
+        f"`lsof {files.etcd / 'member' / 'snap' / 'db'}` finds it: end it, and run the command "
+        "again."
+    )
+
+
 def clear(files: Layout, owner: str) -> bool:
     """End a cluster's processes and remove its files but for the logs; True if any ran.
 
     The API server goes before etcd: one whose etcd has gone hangs for minutes when
-    it is told to stop.
+    it is told to stop. Raises :class:`EnvironmentProblem`, and does nothing, where the
+    cluster is another machine's.
     """
+    refuse_a_strangers(files, owner)
     everything = records.all(owner=owner)
     running = any(one.alive() for one in everything)
     files.record.unlink(missing_ok=True)
@@ -246,8 +306,8 @@ def _environment() -> dict[str, str]:
 # -- waiting ----------------------------------------------------------------------
 
 
-class _PortTaken(Exception):
-    pass
+class _PortTaken(ClusterLost):
+    """Another program listens where a component should."""
 
 
 def _free_port() -> int:
@@ -296,13 +356,7 @@ def _until(
     while True:
         dead = next((one for one in started.values() if not one.alive()), None)
         if dead is not None:
-            last = last_words(files.log(dead.name))
-            if "address already in use" in last:
-                raise _PortTaken
-            raise ClusterLost(
-                f"{dead.name} ended while the cluster was starting. Its last words: {last} "
-                f"(all of them: {files.log(dead.name)})"
-            )
+            _say_why_it_ended(dead, files)
         if condition():
             return
         if time.monotonic() > deadline:
@@ -310,6 +364,28 @@ def _until(
                 f"Waited {timeout:g} s for {what}; it did not come. The logs are in {files.logs}."
             )
         time.sleep(_TICK)
+
+
+def _say_why_it_ended(dead: Recorded, files: Layout) -> NoReturn:
+    """Raise what a component's end means: a port or a limit of this machine, or it is just lost."""
+    _say_what_limit_was_met([dead.name], files)
+    log = files.log(dead.name)
+    last = logs.last_words(log)
+    if "address already in use" in last:
+        raise _PortTaken(f"Another program listens where {dead.name} should.")
+    if dead.returncode == -signal.SIGKILL:
+        last = f"none: it was killed, as a machine that is out of memory does. Before that: {last}"
+    raise ClusterLost(
+        f"{dead.name} ended while the cluster was starting. Its last words: {last} "
+        f"(all of them: {log})"
+    )
+
+
+def _say_what_limit_was_met(started: Iterable[str], files: Layout) -> None:
+    """Raise :class:`EnvironmentProblem` where a component complains of a limit last."""
+    for name in started:
+        if limit := limits.named_in(logs.last_words(files.log(name))):
+            raise EnvironmentProblem(f"{name} could not do its work. {limit}")
 
 
 def _ready(api: Api) -> bool:
@@ -344,16 +420,6 @@ def _until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> N
     _until(served, started, files, "the node and the default service account", 60.0)
 
 
-def last_words(log: Path) -> str:
-    """The last line of a log that says something, shortened."""
-    try:
-        lines = log.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return "none"
-    said = [line for line in lines[-50:] if "rror" in line or "ailed" in line] or lines[-1:]
-    return said[-1][-400:] if said else "none"
-
-
 # -- what is kept for the next one --------------------------------------------------
 
 
@@ -373,22 +439,20 @@ def _reuse_certificate(files: Layout) -> None:
     """Give the API server the serving certificate of an earlier cluster: a key takes time to make."""
     kept = dirs.state() / "pki"
     try:
-        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
-            for name in ("apiserver.key", "apiserver.crt"):
-                dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
+        for name in _PAIR:
+            dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
+        # Looked at where it is used: another command may be writing the kept one.
+        wrong = certificate.trouble(*(files.pki / name for name in _PAIR), "127.0.0.1")
     except FileNotFoundError:
-        pass
+        wrong = "not there"
+    if wrong:
+        for name in _PAIR:
+            (files.pki / name).unlink(missing_ok=True)
 
 
 def _keep_certificate(files: Layout) -> None:
-    kept = dirs.state() / "pki"
-    try:
-        if time.time() - (kept / "apiserver.crt").stat().st_mtime < _CERTIFICATE_AGE:
-            return
-    except FileNotFoundError:
-        pass
-    dirs.made(kept, private=True)
-    # Key first: a pair is used only when the certificate is there.
-    (kept / "apiserver.crt").unlink(missing_ok=True)
-    for name in ("apiserver.key", "apiserver.crt"):
-        dirs.write_atomically(kept / name, (files.pki / name).read_bytes(), mode=0o600)
+    kept = dirs.made(dirs.state() / "pki", private=True)
+    for name in _PAIR:
+        data = (files.pki / name).read_bytes()
+        if not (kept / name).exists() or (kept / name).read_bytes() != data:
+            dirs.write_atomically(kept / name, data, mode=0o600)

@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import IO
 
-from grader.cluster import dirs, pins
+from grader.cluster import dirs, go_settings, pins
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted, Recorded, records
 
@@ -61,7 +62,9 @@ def go_version(command: Path) -> tuple[int, ...] | None:
 
 def needed_go() -> tuple[int, int]:
     """The oldest Go that builds the control plane: what go.mod asks for."""
-    found = re.search(r"^go (\d+)\.(\d+)", (MODULES / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^go (\d+)\.(\d+)", (MODULES / "go.mod").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert found is not None
     return int(found[1]), int(found[2])
 
@@ -118,69 +121,81 @@ def build(names: Iterable[str], target: Callable[[str], Path], progress: Progres
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def environment() -> Mapping[str, str]:
-    """The environment of every Go build of the course: one set of flags, one build cache."""
-    return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
-
-
 def _run(command: Path, names: list[str], staging: Path, log: Path, progress: Progress) -> None:
     major, minor, _ = pins.KUBERNETES.removeprefix("v").split(".")
     version = "k8s.io/component-base/version"
     # Without them the binaries call themselves v0.0.0-master, which kubectl does not parse.
-    flags = (
+    defined = (
         f"-s -w -X {version}.gitVersion={pins.KUBERNETES} "
         f"-X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
     )
-    argv = [str(command), "build", "-v", "-trimpath", "-ldflags", flags, "-o", f"{staging}/"]
-    argv += [PACKAGES[name] for name in names]
+    flags = ["-trimpath", "-ldflags", defined]
+    packages = [PACKAGES[name] for name in names]
+    # Which packages Go's cache does not have: seconds, and it fetches the modules.
+    stale = ["list", "-deps", *flags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", *packages]
+    compile_ = ["build", "-v", *flags, "-o", f"{staging}/", *packages]
     what = ", ".join(names)
-    started = time.monotonic()
-    with dirs.writing(log.parent), open(log, "wb") as output:
-        try:
-            running = records.start(
-                argv,
-                name="go-build",
-                kind="build",
-                cwd=MODULES,
-                env=environment(),
-                stdout=output,
-                stderr=output,
-            )
-        except NotStarted as error:
-            raise BuildFailed(str(error)) from error
+    listed = staging / "packages.txt"
+    follow = _Following(what, log, progress)
+    with dirs.writing(log.parent), open(log, "wb") as said, open(listed, "wb") as answer:
+        if _go([command, *stale], answer, said, follow) == 0:
+            follow.packages = len(listed.read_text().split())
+            listed.unlink()
+            if _go([command, *compile_], said, said, follow) == 0:
+                return
+    raise BuildFailed(_why(log, what))
+
+
+def _go(argv: list[str | Path], stdout: IO, stderr: IO, follow: _Following) -> int | None:
+    """Run a go command to its end; returns its exit code."""
     try:
-        _follow(running, log, what, started, progress)
+        running = records.start(
+            argv,
+            name="go-build",
+            kind="build",
+            cwd=MODULES,
+            env=go_settings.environment(),
+            stdout=stdout,
+            stderr=stderr,
+        )
+    except NotStarted as error:
+        raise BuildFailed(str(error)) from error
+    try:
+        follow.until_ended(running)
     finally:
         # The compilers are its children and in its group: they go with it.
         running.end()
-    if running.returncode != 0:
-        raise BuildFailed(_why(log, what))
+    return running.returncode
 
 
-def _follow(running: Recorded, log: Path, what: str, started: float, progress: Progress) -> None:
-    """Tell how far the build is until it has ended."""
-    with open(log, errors="replace") as file:
-        compiled = downloaded = 0
-        while True:
-            ended = False
+class _Following:
+    """Tells how far a build is, by what its go commands say."""
+
+    def __init__(self, what: str, log: Path, progress: Progress) -> None:
+        #: How many there are to compile; None while that is not known.
+        self.packages: int | None = None
+        self._what, self._log, self._progress = what, log, progress
+        self._started = time.monotonic()
+
+    def until_ended(self, running: Recorded) -> None:
+        ended = False
+        while not ended:
             try:
                 running.wait(0.25)
                 ended = True
             except TimeoutError:
                 pass
-            for line in file:
-                if line.startswith("go: downloading"):
-                    downloaded += 1
-                elif not line.startswith("go: "):
-                    compiled += 1
-            if ended:
-                return
-            seconds = int(time.monotonic() - started)
-            steps = f"{downloaded} modules fetched, " if downloaded and not compiled else ""
-            progress(
-                f"building {what} with Go: {steps}{compiled} of about 1,900 packages compiled, "
-                f"{seconds // 60}:{seconds % 60:02} min (5 to 10 on two cores, once)"
-            )
+            self._progress(f"building {self._what} with Go: {self._so_far()}")
+
+    def _so_far(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        seconds = int(time.monotonic() - self._started)
+        spent = f"{seconds // 60}:{seconds % 60:02} min (5 to 10 on two cores, once)"
+        if self.packages is None:
+            fetched = sum(line.startswith("go: downloading") for line in lines)
+            return f"{fetched} modules fetched, {spent}"
+        compiled = sum(not line.startswith("go: ") for line in lines)
+        return f"{compiled:,} of {self.packages:,} packages compiled, {spent}"
 
 
 def _why(log: Path, what: str) -> str:

@@ -1,8 +1,9 @@
 """The command line of each component, and the files of a cluster.
 
-Every component runs in the cluster's folder. etcd listens on unix sockets there,
-so that it takes no port and no other user of the machine can talk to it; it is
-named by a relative path, because a socket's path may have about 100 bytes.
+Every component runs in the cluster's folder, and every file is named relative to it:
+some of the flags are lists, in which a comma or a quote in a path would have a meaning.
+etcd listens on unix sockets there, so that it takes no port and no other user of the
+machine can talk to it; a socket's path may have about 100 bytes in any case.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pathlib import Path
 from grader.cluster import credentials, dirs
 
 MANIFESTS = Path(__file__).parent / "manifests"
+
+#: The manifests that components read; each cluster has a copy.
+_CONFIGURATION = ("audit-policy.yaml", "stages.yaml")
 
 #: What each component is to the API server: user, group. Members of system:masters are
 #: let in before the API server has read its roles, so nobody backs off at the start.
@@ -125,6 +129,11 @@ class Layout:
         dirs.write_atomically(self.pki / "tokens.csv", "".join(rows), mode=0o600)
         return tokens
 
+    def lay_manifests(self) -> None:
+        """Copy what the components read of the course's manifests into the cluster's folder."""
+        for name in _CONFIGURATION:
+            dirs.write_atomically(self.folder / name, (MANIFESTS / name).read_bytes())
+
     def write_kubeconfigs(self, server: str, tokens: Mapping[str, str]) -> None:
         """Write each identity's kubeconfig; the API server's certificate must be there."""
         ca = (self.pki / "apiserver.crt").read_text()
@@ -171,7 +180,7 @@ def arguments(component: str, layout: Layout, port: int) -> list[str]:
             # No Pod runs, so nobody looks for the API server through a Service.
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
-            f"--audit-policy-file={MANIFESTS / 'audit-policy.yaml'}",
+            "--audit-policy-file=audit-policy.yaml",
             "--audit-log-path=audit/audit.log",
             "--audit-log-mode=blocking",
             "--audit-log-maxsize=256",
@@ -207,7 +216,7 @@ def arguments(component: str, layout: Layout, port: int) -> list[str]:
     if component == "kwok":
         return [
             kubeconfig,
-            f"--config={MANIFESTS / 'stages.yaml'}",
+            "--config=stages.yaml",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
             "--node-ip=127.0.0.1",
             "--node-lease-duration-seconds=0",

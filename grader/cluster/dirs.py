@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grader import files
+from grader.cluster import limits
 from grader.cluster.errors import EnvironmentProblem
 
 APP = "phase4"
@@ -69,11 +70,13 @@ def made(path: Path, *, private: bool = False) -> Path:
 def writing(path: Path) -> Iterator[None]:
     """Turn what the operating system says about a place into a sentence for a person.
 
-    A full disk, a read-only file system, a missing permission or a file where a
-    folder should be become :class:`EnvironmentProblem`; any other error passes.
+    A full disk, a read-only file system, a missing permission, a file where a folder
+    should be or a limit of the machine become :class:`EnvironmentProblem`; any other
+    error passes.
     """
     try:
-        yield
+        with limits.said():
+            yield
     except OSError as error:
         where = error.filename or path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,14 +1,15 @@
 """The second rung: the pinned release, downloaded and verified.
 
-What is verified against: a checksum in :data:`PINNED` where there is one; else the
-checksum that the project publishes next to the file, fetched over HTTPS in the same
-run. The second protects against a broken or truncated file and a broken mirror, not
-against whoever controls the release itself; a pin does. None is pinned yet, because
-the checksums of the pinned versions have not been read from the releases by a person.
+What is verified against: the digest in :data:`grader.cluster.pins.DIGESTS` where there
+is one; else the checksum that the project publishes next to the file. The second
+protects against a broken or truncated file, not against whoever controls the place
+that both come from; a pin does.
 
 A file without any checksum is not used. An interrupted download goes on where it
 stopped. ``PHASE4_MIRROR`` names a server that holds the same files below
-``<mirror>/<host>/<path>``, for a classroom without a way out, and for tests.
+``<mirror>/<host>/<path>``, for a classroom without a way out, and for tests. It has to
+be reached by https, or be on this machine, for whatever is not pinned: over plain http
+anybody on the way could change file and checksum together.
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ from grader.cluster import dirs, pins
 from grader.cluster.errors import EnvironmentProblem
 
 Progress = Callable[[str], None]
-
-#: sha256 (hex) of a file by its URL: wins over what the project publishes.
-PINNED: dict[str, str] = {}
 
 #: How long to wait for a name, for a connection, and between two pieces of a file (s).
 _NAME_TIMEOUT, _CONNECT_TIMEOUT, _READ_TIMEOUT = 3.0, 4.0, 30.0
@@ -92,8 +90,11 @@ def fetch(name: str, target: Path, progress: Progress) -> None:
     found = release(name)
     if found is None:
         raise DownloadFailed(f"{name} is not published for {pins.goos()}-{pins.goarch()}")
+    pinned = pins.digest(name)
+    if not pinned:
+        _private(_mirrored(found.url))
     _reachable(found.url)
-    wanted = PINNED.get(found.url) or _published(found)
+    wanted = pinned or _published(found)
     parts = dirs.made(dirs.cache() / "parts")
     part = parts / f"{wanted[:16]}-{found.url.rpartition('/')[2]}"
     resumed = part.exists()
@@ -106,7 +107,8 @@ def fetch(name: str, target: Path, progress: Progress) -> None:
     if seen != wanted:
         part.unlink()
         raise DownloadFailed(
-            f"{found.url} arrived damaged: its sha256 is {seen[:12]}…, published is {wanted[:12]}…"
+            f"{found.url} arrived damaged: its sha256 is {seen[:12]}…, "
+            f"{'pinned' if pinned else 'published'} is {wanted[:12]}…"
         )
     dirs.made(target.parent)
     with dirs.writing(target.parent):
@@ -180,9 +182,8 @@ def _published(found: Release) -> str:
 
 @contextmanager
 def _opened(url: str, headers: dict[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
-    """A GET, redirects followed but never from https to http; the body is not read yet."""
+    """A GET, redirects followed but never to plain http; the body is not read yet."""
     url = _mirrored(url)
-    secure = url.startswith("https:")
     for _ in range(6):
         proxies = urllib.request.getproxies()
         proxy = proxies.get(urlsplit(url).scheme)
@@ -207,8 +208,7 @@ def _opened(url: str, headers: dict[str, str]) -> Iterator[urllib3.BaseHTTPRespo
         if response.status in (301, 302, 303, 307, 308):
             url = urljoin(url, response.headers["Location"])
             response.close()
-            if secure and not url.startswith("https:"):
-                raise DownloadFailed(f"{url} is not https, and is not followed")
+            _private(url)
             continue
         try:
             yield response
@@ -216,6 +216,17 @@ def _opened(url: str, headers: dict[str, str]) -> Iterator[urllib3.BaseHTTPRespo
             response.close()
         return
     raise DownloadFailed(f"{url} redirects without end")
+
+
+def _private(url: str) -> None:
+    """Refuse a URL whose answer somebody on the way could change. Raises :class:`DownloadFailed`."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return
+    raise DownloadFailed(
+        f"{parts.scheme}://{parts.netloc} is not https, and is not trusted (PHASE4_MIRROR may "
+        "name an https server, or one on this machine)"
+    )
 
 
 def _mirrored(url: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,7 +160,8 @@ def layout(name: str) -> Layout:
 def find(name: str) -> EmbeddedCluster | None:
     """The cluster if there is one; a part of it that died or was left halted is mended first.
 
-    None where there is none, or where it cannot be mended.
+    None where there is none, or where it cannot be mended. Raises
+    :class:`grader.cluster.errors.EnvironmentProblem` where another machine runs it.
     """
     found = _whole(name)
     if found is not None or not layout(name).record.exists():
@@ -167,7 +169,10 @@ def find(name: str) -> EmbeddedCluster | None:
     with boot.lock(name):
         if (found := _whole(name)) is not None:
             return found  # whoever held the lock mended it
-        return _mend(name)
+        try:
+            return _mend(name)
+        except ClusterLost:
+            return None
 
 
 def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) -> EmbeddedCluster:
@@ -179,14 +184,21 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
     if not fresh and (found := _whole(name)) is not None:
         return found
     tell = progress or (lambda sentence: None)
+    boot.check(layout(name))
     # Before the lock: getting them can take minutes, and `down` must not wait for that.
     binaries.ensure(pins.COMPONENTS, tell)
     with boot.lock(name, tell):
         if not fresh:
-            if (found := _whole(name) or _mend(name)) is not None:
-                return found
-            if _read(name) is not None:
-                tell(f"the cluster {name} cannot be mended; starting an empty one in its place")
+            try:
+                if (found := _whole(name) or _mend(name)) is not None:
+                    return found
+            except ClusterLost as lost:
+                # Not a step under way, which is gone from the screen when the next one comes.
+                print(
+                    f"phase4: the cluster {name} cannot be mended, so an empty one takes its "
+                    f"place; what was in it is gone. {lost}",
+                    file=sys.stderr,
+                )
         boot.clear(layout(name), owner(name))
         boot.start(name, layout(name), owner(name), tell)
         found = _whole(name)
@@ -236,11 +248,15 @@ def _whole(name: str) -> EmbeddedCluster | None:
 
 
 def _mend(name: str) -> EmbeddedCluster | None:
-    """Let go on what was left halted, start what died; None where that fails. Under the lock."""
+    """Let go on what was left halted, start what died; None where there is none. Under the lock.
+
+    Raises :class:`ClusterLost` where it cannot be mended.
+    """
     data = _read(name)
     if data is None:
         return None
     files = layout(name)
+    boot.refuse_a_strangers(files, owner(name))
     cluster = EmbeddedCluster(name, files, data["port"], data["versions"])
     for component in _paused(files):
         if _abandoned(files.paused / component):
@@ -254,13 +270,12 @@ def _mend(name: str) -> EmbeddedCluster | None:
                 changed.end(sweep=False)
     running = cluster.processes()
     dead = {component for component in pins.COMPONENTS if component not in running}
-    try:
-        _start_again(cluster, dead)
-        if dead:
-            boot.wait_controllers(files, timeout=60.0)
-    except ClusterLost:
-        return None
-    return _whole(name)
+    _start_again(cluster, dead)
+    if dead:
+        boot.wait_controllers(files, timeout=60.0)
+    if (found := _whole(name)) is None:
+        raise ClusterLost("A part of it died again right after its start.")
+    return found
 
 
 def _paused(files: Layout) -> list[str]:

@@ -14,3 +14,7 @@ class EnvironmentProblem(Exception):
 
 class ClusterLost(EnvironmentProblem):
     """The control plane died, or does not answer, in the middle of what was asked of it."""
+
+
+class Untrusted(EnvironmentProblem):
+    """The API server answers, but its certificate is refused: waiting does not help."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import http.client
 import json
 import os
@@ -45,6 +46,21 @@ def call(socket_path: Path, method: str, body: dict, *, timeout: float = 10.0) -
     if response.status != 200:
         raise ClusterLost(f"etcd refused {method}: {data.get('message', response.status)}.")
     return data
+
+
+def in_use(folder: Path) -> bool:
+    """Whether an etcd has the data in ``folder`` open, be it one of another machine or container.
+
+    etcd holds a lock on its database for as long as it runs.
+    """
+    try:
+        with open(folder / "member" / "snap" / "db", "rb") as database:
+            fcntl.flock(database, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # there is none, or this file system has no locks
+    return False
 
 
 def revision(socket_path: Path) -> int:

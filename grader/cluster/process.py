@@ -31,8 +31,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from grader.cluster import dirs
+from grader.cluster import dirs, limits, machine, refusals
 from grader.cluster.errors import EnvironmentProblem
+from grader.cluster.machine import Machine
 
 #: Every process started here carries its record's id in this variable, and so do
 #: its descendants: those that left the process group are found by it.
@@ -58,7 +59,7 @@ def birth(pid: int) -> str | None:
         # files and ports: it has ended when none is left.
         if fields[0] == b"X" or (fields[0] == b"Z" and int(fields[17]) <= 1):
             return None
-        return f"{_boot_id()}:{int(fields[19])}"
+        return f"{machine.here().boot or 'linux'}:{int(fields[19])}"
     import psutil
 
     try:
@@ -68,14 +69,6 @@ def birth(pid: int) -> str | None:
         return f"{process.create_time():.2f}"
     except psutil.NoSuchProcess:
         return None
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return "linux"
 
 
 def stopped(pid: int) -> bool:
@@ -137,12 +130,22 @@ class Recorded:
     cwd: str
     #: What it belongs to, such as ``cluster/default``; empty when nothing.
     owner: str
+    #: What the machine was called then: for people, who know it by that.
     host: str
     started_at: float
     #: (pid, birth) of the command that started it.
     started_by: tuple[int, str | None]
+    #: Where it runs; None in a record of an older version of the course.
+    machine: Machine | None = None
     _path: Path | None = field(default=None, repr=False, compare=False)
     _popen: subprocess.Popen | None = field(default=None, repr=False, compare=False)
+
+    def here(self) -> bool:
+        """Whether it can be told from here if it runs: not of another machine's or container's."""
+        if self.machine is None or not (self.machine.boot and machine.here().boot):
+            # All that is written down is a name, which may have changed since.
+            return self.host == _host() or birth(self.pid) == self.born
+        return machine.here().sees(self.machine)
 
     def alive(self) -> bool:
         """Whether the process itself runs (a zombie does not; descendants do not count)."""
@@ -339,6 +342,10 @@ class NotStarted(Exception):
     """The program could not be started; ``str()`` says why in a sentence."""
 
 
+class Refused(NotStarted, EnvironmentProblem):
+    """It is this machine that does not let the program start, whatever program it is."""
+
+
 def executable(
     program: str, cwd: str | os.PathLike[str] | None = None, path: str | None = None
 ) -> str:
@@ -354,6 +361,8 @@ def executable(
         program = os.path.abspath(os.path.join(cwd or os.curdir, program))
     found = shutil.which(program, path=path)
     if found is None:
+        if os.path.isfile(program) and (why := refusals.no_programs_from(program)):
+            raise Refused(why)
         wrong = "is not executable" if os.path.exists(program) else "is not there"
         raise NotStarted(f"{program} {wrong}.")
     return os.path.abspath(found)
@@ -390,12 +399,15 @@ class Records:
         process's own (a debugger reads from it). ``preexec`` are lines
         of POSIX shell that run in the child just before the program takes its
         place, such as ``ulimit -f 1024``. Raises :class:`NotStarted` where the
-        program is not there or not executable.
+        program is not there or not executable, :class:`Refused` where it is this
+        machine that cannot start it.
         """
         command = [os.fspath(part) for part in argv]
         environment = dict(os.environ if env is None else env)
         try:
             command[0] = executable(command[0], cwd, environment.get("PATH", os.defpath))
+        except Refused:
+            raise
         except NotStarted as error:
             raise NotStarted(f"{name} cannot be started: {error}") from None
         folder = dirs.made(self.folder, private=True)
@@ -405,7 +417,8 @@ class Records:
         kept = os.dup(0) if terminal else None
         become = 'exec "$@" </dev/null' if kept is None else f'exec "$@" </dev/fd/{kept}'
         script = "\n".join([*_GATE, *preexec, become])
-        read_end, write_end = os.pipe()
+        with limits.said():
+            read_end, write_end = os.pipe()
         try:
             try:
                 popen = subprocess.Popen(
@@ -418,6 +431,10 @@ class Records:
                     start_new_session=True,
                     pass_fds=() if kept is None else (kept,),
                 )
+            except OSError as error:
+                if why := refusals.refusal(error):
+                    raise Refused(why) from error
+                raise
             finally:
                 os.close(read_end)
                 if kept is not None:
@@ -436,6 +453,7 @@ class Records:
                 host=_host(),
                 started_at=time.time(),
                 started_by=(os.getpid(), birth(os.getpid())),
+                machine=machine.here(),
                 _path=folder / f"{id}.json",
                 _popen=popen,
             )
@@ -447,8 +465,13 @@ class Records:
             os.close(write_end)
         return recorded
 
-    def all(self, *, kind: str | None = None, owner: str | None = None) -> list[Recorded]:
-        """Every record of this machine, of live processes and of ended ones."""
+    def all(
+        self, *, kind: str | None = None, owner: str | None = None, here: bool = True
+    ) -> list[Recorded]:
+        """Every record of this machine, of live processes and of ended ones.
+
+        With ``here=False`` those of other machines (and containers) that share the home.
+        """
         found = []
         try:
             paths = sorted(self.folder.glob("*.json"))
@@ -456,16 +479,15 @@ class Records:
             return []
         for path in paths:
             try:
-                data = json.loads(path.read_text())
-                recorded = Recorded(**{**data, "started_by": tuple(data["started_by"])})
+                recorded = _read(path.read_text())
             except FileNotFoundError:
                 continue
             except (ValueError, TypeError, KeyError):
                 path.unlink(missing_ok=True)  # no version of ours wrote this
                 continue
             recorded._path = path
-            if recorded.host != _host():
-                continue  # a home shared by several machines: another one's process
+            if recorded.here() != here:
+                continue
             if (kind is None or recorded.kind == kind) and (
                 owner is None or recorded.owner == owner
             ):
@@ -506,6 +528,13 @@ def _plain(recorded: Recorded) -> dict:
     finally:
         recorded._popen, recorded._path = popen, path
     return {key: value for key, value in data.items() if not key.startswith("_")}
+
+
+def _read(text: str) -> Recorded:
+    data = json.loads(text)
+    if (where := data.get("machine")) is not None:
+        where = Machine(**where)
+    return Recorded(**{**data, "started_by": tuple(data["started_by"]), "machine": where})
 
 
 def _host() -> str:

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from grader.cluster import dirs, pins
+from grader.cluster import dirs, limits, pins
 from grader.cluster.components import MANIFESTS
 
 
@@ -33,11 +33,20 @@ def there() -> bool:
 
 
 def restore(target: Path) -> bool:
-    """Copy the template to ``target``; False where there is none."""
+    """Copy the template to ``target``; False where there is none, or none that can be read.
+
+    Raises :class:`grader.cluster.errors.EnvironmentProblem` where the disk is full, or a
+    limit of the machine is met.
+    """
     try:
         _copy(folder(), target)
-    except FileNotFoundError:
+    except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, *limits.ERRORS):
+            with dirs.writing(target):
+                raise
+        if error.errno != errno.ENOENT:
+            discard()
         return False
     return True
 
@@ -71,7 +80,11 @@ def capture(source: Path) -> None:
 
 def discard() -> None:
     """Throw the template away (for one that no cluster starts from)."""
-    shutil.rmtree(folder(), ignore_errors=True)
+    damaged = folder()
+    if damaged.is_dir():
+        shutil.rmtree(damaged, ignore_errors=True)
+    else:
+        damaged.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:

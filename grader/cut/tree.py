@@ -81,7 +81,10 @@ def place(lab_folder: Path, name: str | PurePath) -> Path:
 
 
 def tracks(lab: str, solutions: Path = SOLUTIONS) -> list[str]:
-    """The tracks that a lab has an answer for; ``[""]`` for a lab without a program."""
+    """The tracks that a lab has an answer for; ``[""]`` for a lab without a program.
+
+    The answer is in the lab's own folder, or in a part of the artifacts.
+    """
     declared = _in_artifacts(solutions).get(lab, ())
     return [
         track for track in TRACKS if track in declared or (solutions / lab / track).is_dir()
@@ -139,8 +142,7 @@ def handed_in(
     """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    for name, (data, source) in artifacts(track, "solution", solutions).items():
-        _put(into / name, data, source)
+    lay_artifacts(track, into, solutions=solutions)
     for part in _parts_of(track):
         for name, (data, source) in _part(solutions, lab, part, "solution").items():
             _put(target / name, data, source)
@@ -168,16 +170,30 @@ def starter(
     """
     target = into / lab
     target.mkdir(parents=True, exist_ok=True)
-    answers = artifacts(track, "solution", solutions)
-    stubs = artifacts(track, "stub", solutions)
-    for name in answers:
-        chosen = stubs if writes(name.as_posix()) else answers
-        if name in chosen:
-            _put(into / name, *chosen[name])
+    lay_artifacts(track, into, stubs=writes, solutions=solutions)
     for part in _parts_of(track):
         for name, (data, source) in _part(solutions, lab, part, "stub").items():
             _put(target / name, data, source)
     return target
+
+
+def lay_artifacts(
+    track: str,
+    into: Path,
+    *,
+    stubs: Callable[[str], bool] = lambda path: False,
+    solutions: Path = SOLUTIONS,
+) -> None:
+    """Lay the course's artifacts into a folder as they are at a workspace's root.
+
+    ``stubs`` says of which files, by their paths from there, the stub is laid.
+    """
+    answers = artifacts(track, "solution", solutions)
+    begun = artifacts(track, "stub", solutions)
+    for name in answers:
+        chosen = begun if stubs(name.as_posix()) else answers
+        if name in chosen:
+            _put(into / name, *chosen[name])
 
 
 def _parts_of(track: str) -> list[str]:

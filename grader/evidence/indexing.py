@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from grader import files
+from grader.cluster import go_settings
 from grader.evidence import own, pinned, sources
 from grader.evidence.digest import DESCRIPTION, digest, lines_of
 from grader.evidence.sources import Source, SourceError
@@ -66,7 +66,7 @@ def go_facts(files: Iterable[Path]) -> dict[str, dict]:
     done = subprocess.run(
         [go, "run", "-trimpath", "."],
         cwd=sources.LIST.parent / "symbols",
-        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"},
+        env=go_settings.environment(),
         input="\n".join(names) + "\n",
         capture_output=True,
         text=True,

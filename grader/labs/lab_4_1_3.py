@@ -3,7 +3,7 @@
 What is handed in is a recording: a controller, and somebody who breaks what it
 made, four times. :mod:`grader.labs.breaks` finds each break and its repair.
 With ``--live`` the grader does the breaks itself, against the controller that
-``program.toml`` declares, or the course's.
+the lab's ``program.toml`` declares, or the Foo controller at the root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 
 import pytest
 
-from grader.course import ROOT
 from grader.labs import check
 from grader.labs.breaks import Story
 from grader.verdict import Fail
@@ -82,12 +81,7 @@ def live_story(submission, cluster, grading, run, namespace, rng) -> Story:
     from grader.cluster.api import Api
     from grader.wire import Wire
 
-    program = (
-        submission.program
-        if submission.has("program.toml")
-        else ["python3", str(ROOT / "foo_controller" / "controller.py")]
-    )
-    running = run(program, client="controller")
+    running = run(submission.program, client="controller")
     with Wire(cluster, "hand", grading.run_dir) as wire, Api(wire.kubeconfig) as hand:
         _break_four_times(hand, running, namespace, rng)
         folders = [running.wire.folder, wire.folder]

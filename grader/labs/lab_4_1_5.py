@@ -1,6 +1,6 @@
 """4.1.5 Two edits: one gets stomped, one survives.
 
-Six edits by hand, made against the course's controller or the one handed in.
+Six edits by hand, made against the Foo controller or the one handed in.
 Whether an edit survives is looked at after the controller has written the same
 object again: so «survives» never means «nobody has looked at it yet».
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from grader.course import ROOT
 from grader.evidence import answers as written
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
@@ -211,13 +210,9 @@ class _Hands:
 
 @pytest.fixture(scope="module")
 def measured(predictions, submission, run, api, namespace, rng, observe) -> dict[str, Outcome]:
-    if submission.has("program.toml"):
-        program, which = submission.program, "the one handed in"
-    else:
-        program = ["python3", str(ROOT / "foo_controller" / "controller.py")]
-        which = "the course's"
-    observe("controller", which)
-    running = run(program, client="controller")
+    in_the_artifacts = bool(submission.program_folder)
+    observe("controller", "the Foo controller" if in_the_artifacts else "the one handed in")
+    running = run(submission.program, client="controller")
     hands = _Hands(api, namespace, running, rng)
     hands.create()
     try:

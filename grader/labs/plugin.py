@@ -28,6 +28,7 @@ import pluggy
 import pytest
 
 from grader.cluster.errors import EnvironmentProblem
+from grader.cluster.refusals import refusal
 from grader.labs.request import Request
 from grader.verdict import Outcome, Unknown, Verdict
 
@@ -71,6 +72,7 @@ class Plugin:
 
     def pytest_configure(self, config: pytest.Config) -> None:
         config.phase4 = self  # type: ignore[attr-defined]
+        os.chdir(self.request.run_dir)
 
     # -- collecting ---------------------------------------------------------
 
@@ -175,10 +177,10 @@ class Plugin:
         if isinstance(error, Outcome):
             return error
         self._log(item, error)
-        if isinstance(error, EnvironmentProblem):
+        if problem := str(error) if isinstance(error, EnvironmentProblem) else refusal(error):
             return Unknown(
                 expected="This machine can do what the check needs.",
-                seen=f"{error} That says nothing about your work.",
+                seen=f"{problem} That says nothing about your work.",
                 next="`phase4 doctor` says what is missing and how to get it.",
                 diagnosis="environment",
             )
@@ -187,7 +189,7 @@ class Plugin:
                 expected="The grader reaches a verdict in time.",
                 seen=f"It was still at it after {self.request.check_seconds:g} s and was stopped. "
                 "That says nothing about your work.",
-                next=f"Run it again; if it repeats, report it with {self.request.log}.",
+                next=_report_it(self.request),
                 diagnosis="grader-timed-out",
             )
         return grader_failed(type(error).__name__, self.request)
@@ -229,9 +231,18 @@ def grader_failed(why: str, request: Request) -> Unknown:
     return Unknown(
         expected="The grader reaches a verdict.",
         seen=f"The grader itself failed ({why}). That says nothing about your work.",
-        next=f"Run it again; if it repeats, report it with {request.log}.",
+        next=_report_it(request),
         diagnosis="grader-failed",
     )
+
+
+def _report_it(request: Request) -> str:
+    """What to do about a fault of ours: the file to send along is named where there is one."""
+    there = (
+        path for path in (request.log, request.output) if path.is_file() and path.stat().st_size
+    )
+    log = next(there, None)
+    return "Run it again; if it repeats, report it" + (f" with {log}." if log else ".")
 
 
 def _declared(item: pytest.Item) -> dict[str, Any] | None:

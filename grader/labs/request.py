@@ -61,6 +61,11 @@ class Request:
         """Tracebacks and output of the grader: for whoever mends it, not for a learner."""
         return self.run_dir / "grader.log"
 
+    @property
+    def output(self) -> Path:
+        """What the session itself printed: where it did not come as far as a log, its reason."""
+        return self.run_dir / "grader.out"
+
     def save(self) -> Path:
         path = self.run_dir / "request.json"
         fields = {

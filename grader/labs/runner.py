@@ -167,10 +167,10 @@ def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
     try:
         with (
             dirs.writing(request.run_dir),
-            (request.run_dir / "grader.out").open("wb") as output,
+            request.output.open("wb") as output,
         ):
             process = subprocess.Popen(
-                [sys.executable, "-I", str(SESSION), str(request.save())],
+                [sys.executable, "-I", "-X", "utf8", str(SESSION), str(request.save())],
                 # Held open for as long as this process lives: see session.py.
                 stdin=subprocess.PIPE,
                 stdout=output,

@@ -279,9 +279,17 @@ def _before(stage: str) -> str:
 
 
 def require_cached(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
-    """Fail unless the cache holds, whenever a handler runs, what the handler is told, or newer."""
+    """Fail unless the cache holds, whenever a handler runs, what the handler is told, or newer.
+
+    A handler may run late, in a thread of its own. What has been deleted by then is gone
+    from the cache, and that is newer.
+    """
     deleted = {(h.key, h.version) for h in heard if h.deleted}
+    #: Of each key the newest deletion that the reflector has printed so far.
+    gone: dict[str, int] = {}
     for line in lines:
+        if line.stage == "reflector" and (line.key, line.version) in deleted:
+            gone[line.key] = line.version or 0
         if line.stage != "handler":
             continue
         if "cached" not in line.data and (line.key, line.version) not in deleted:
@@ -304,7 +312,8 @@ def require_cached(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
             behind = cached is not None and cached <= told
             should = "no longer has it"
         else:
-            behind = cached is None or cached < told
+            known = gone.get(line.key, 0) if cached is None else cached
+            behind = known < told
             should = f"has {told} or newer"
         if behind:
             raise Fail(

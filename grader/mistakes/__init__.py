@@ -5,6 +5,7 @@
     title = "The key is cited where AddRateLimited puts it back"
     issue = "https://github.com/…"        # optional: a real project that shipped it
     track = "common"                      # or python, go: which answer is changed
+    variant = "own-controller"            # optional: another right answer is changed
     fails = "4.1.2/enqueue-line"          # the check that must FAIL ...
     diagnosis = "cited-the-retry"         # ... and what it must call the fault
 
@@ -58,7 +59,10 @@ class NewFile:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong submission. ``track`` is empty for one in the files that all tracks share."""
+    """One wrong submission. ``track`` is empty for one in the files that all tracks share.
+
+    ``variant`` is the lab's right answer that it changes, empty for the reference answer.
+    """
 
     lab: str
     name: str
@@ -66,6 +70,7 @@ class Mistake:
     fails: str
     diagnosis: str
     track: str = ""
+    variant: str = ""
     issue: str = ""
     changes: tuple[Change, ...] = ()
     files: tuple[NewFile, ...] = ()
@@ -115,7 +120,7 @@ def _read(lab: str, path: Path) -> Mistake:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise MistakeError(f"{where}: {error}") from None
     unknown = data.keys() - {
-        "title", "issue", "track", "fails", "diagnosis", "change", "file", "record"
+        "title", "issue", "track", "variant", "fails", "diagnosis", "change", "file", "record"
     }  # fmt: skip
     if unknown:
         raise MistakeError(f"{where}: unknown key {sorted(unknown)[0]}")
@@ -130,6 +135,7 @@ def _read(lab: str, path: Path) -> Mistake:
             fails=data["fails"],
             diagnosis=data["diagnosis"],
             track="" if track == "common" else track,
+            variant=data.get("variant", ""),
             issue=data.get("issue", ""),
             changes=tuple(
                 Change(_inside(entry["file"], where), entry["find"], entry["replace"])

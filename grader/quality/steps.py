@@ -58,7 +58,9 @@ def environment() -> dict[str, str]:
     """What the steps' processes get: a cluster of their own, no workspace of a learner's."""
     env = {name: value for name, value in os.environ.items() if name != "PHASE4_WORKSPACE"}
     env.setdefault("PHASE4_CLUSTER", CLUSTER)
-    env.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    # Hundreds of processes import the same packages, and the installer compiles none: without
+    # compiled files each would compile pytest (1 s) or mkdocs anew.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["CGO_ENABLED"] = "0"
     env["GOFLAGS"] = "-buildvcs=false -trimpath"
     return env
@@ -179,7 +181,8 @@ def generated() -> Result:
 
 def unit() -> Result:
     workers = str(min(4, os.cpu_count() or 1))
-    return pytest("not live and not browser", "-n", workers)
+    # A worker that has nothing left takes tests over from one that has.
+    return pytest("not live and not browser", "-n", workers, "--dist", "worksteal")
 
 
 def control_plane() -> Result:
@@ -242,13 +245,14 @@ def pytest(marks: str, *options: str) -> Result:
             [sys.executable, "-m", "pytest", "-m", marks, *options, f"--junitxml={report}"],
             ok=(0, 5),
         )
-        result = _counted(report)
+        result = counted(report)
     if not ok and result.failed == 0:
         result.failed = 1  # it crashed, or was stopped, before it could count
     return result
 
 
-def _counted(report: Path) -> Result:
+def counted(report: Path) -> Result:
+    """What a JUnit report counts; nothing for one that is missing or broken off."""
     try:
         suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
     except (OSError, ElementTree.ParseError):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader import course
-from grader.course import Condition
+from grader.course import Condition, Lab
 from grader.report import store
 from grader.report.model import LabReport, ReportError
 from grader.verdict import Verdict
@@ -29,16 +28,16 @@ def load(reports: Path, condition: Condition) -> LabReport | None:
         return None
 
 
-def lacks(reports: Path, condition: Condition) -> list[str]:
+def lacks(reports: Path, condition: Condition, lab: Lab) -> list[str]:
     """What the artifact has not shown, in words; empty where nothing is missing.
 
-    ``reports`` is a workspace's: the artifact's folder is found from there.
+    ``reports`` is a workspace's; ``lab`` is the one whose program the artifact is.
     """
     remedy = f"`phase4 gate {condition.number} --live`"
     report = load(reports, condition)
     if report is None:
         return [f"its program has not been judged for this yet: {remedy}"]
-    if report.digest != digest(reports, condition):
+    if report.digest != digest(reports, lab):
         return [f"it has changed since it was judged for this: {remedy}"]
     return [
         f"{result.title}: {result.verdict.value}"
@@ -47,8 +46,8 @@ def lacks(reports: Path, condition: Condition) -> list[str]:
     ]
 
 
-def digest(reports: Path, condition: Condition) -> str:
+def digest(reports: Path, lab: Lab) -> str:
     """The digest of what the artifact is made of, as it is now."""
     from grader.workspace import open_folder, parts
 
-    return parts.digest(open_folder(reports.parent.parent), course.load().lab(condition.artifact))
+    return parts.digest(open_folder(reports.parent.parent), lab)

@@ -97,8 +97,8 @@ def chart(
     ys = [p[1] for s in kept for p in s.points]
     if not xs:
         raise ValueError(f"the picture «{title}» has no points to draw")
-    x_ticks = _ticks(min(xs), max(xs))
-    y_ticks = _decades(min(ys), max(ys)) if log else _ticks(min(0.0, min(ys)), max(ys))
+    x_ticks = axis_ticks(min(xs), max(xs))
+    y_ticks = _decades(min(ys), max(ys)) if log else axis_ticks(min(0.0, min(ys)), max(ys))
     across = _scale(x_ticks[0], x_ticks[-1], _LEFT, WIDTH - _RIGHT)
     bottom = _TOP + _PLOT_HEIGHT
     if log:
@@ -142,7 +142,7 @@ def lanes(
     if not times:
         raise ValueError(f"the picture «{title}» has nothing in its lanes")
     left = max(_LEFT, 16 + 7 * max(len(r.name) for r in rows))
-    ticks = _ticks(min(times), max(times))
+    ticks = axis_ticks(min(times), max(times))
     across = _scale(ticks[0], ticks[-1], left, WIDTH - _RIGHT)
     bottom = _TOP + _LANE_HEIGHT * len(rows) + 6
     kinds = list(dict.fromkeys(s.kind for r in rows for s in r.spans))
@@ -251,7 +251,7 @@ def _scale(low: float, high: float, at_low: float, at_high: float):
     return lambda value: at_low + (value - low) / width * (at_high - at_low)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def axis_ticks(low: float, high: float) -> list[float]:
     """Round numbers (1, 2, 5 times a power of ten) from at or below ``low`` to at or above ``high``."""
     if high - low <= max(abs(high) * 1e-9, 1e-12):
         high = low + (abs(low) if abs(low) > 1e-12 else 1.0)

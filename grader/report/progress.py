@@ -157,7 +157,7 @@ def gate(standing: Progress, loaded: Course | None = None) -> list[ConditionProg
                 missing[group].append(Missing(entry.lab, what))
             # More is asked of a program only once it does what its own lab asks.
             if entry.passed and entry.lab.id == condition.artifact and standing.reports:
-                for what in artifact.lacks(standing.reports, condition):
+                for what in artifact.lacks(standing.reports, condition, entry.lab):
                     missing["live"].append(Missing(entry.lab, what))
         found.append(
             ConditionProgress(condition, labs, {key: tuple(v) for key, v in missing.items()})

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +31,8 @@ _MARKS = {"PASS": "✓", "FAIL": "✗", "NOT GRADED": "–", "UNKNOWN": "?"}
 _PLAIN_MARKS = {"PASS": "+", "FAIL": "x", "NOT GRADED": "-", "UNKNOWN": "?"}
 #: Longer evidence is in the run's folder; a terminal shows this many lines of it.
 EVIDENCE_LINES = 24
+#: Columns below which four beside each other leave no room for a sentence.
+NARROW = 76
 
 
 def console(stderr: bool = False) -> Console:
@@ -57,7 +59,7 @@ def prose(text: str) -> Text:
 def lab_report(report: LabReport, title: str) -> RenderableType:
     """A whole report: the table of checks, what is to be said about each, the verdict."""
     parts: list[RenderableType] = [Text.assemble((report.lab, "bold"), "  ", (title, "bold")), ""]
-    parts.append(Padding(_checks(report.checks), (0, 0, 0, 2)))
+    parts.append(Padding(_Checks(report.checks), (0, 0, 0, 2)))
     for results in _by_message(report.checks):
         parts += ["", _finding(results)]
     if report.observations:
@@ -106,21 +108,30 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _checks(results: Sequence[CheckResult]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(ratio=1, overflow="fold")
-    table.add_column(justify="right", no_wrap=True)
-    for result in results:
-        word = result.verdict.value
-        table.add_row(
-            Text(f"{mark(word)} {word}", STYLE[word]),
-            Text(result.id),
-            prose(result.title),
-            Text(f"{result.earned}/{result.points}", "" if result.earned else "dim"),
-        )
-    return table
+class _Checks:
+    """The table of checks; where a terminal is narrow, a check's title stands below its name."""
+
+    def __init__(self, results: Sequence[CheckResult]) -> None:
+        self.results = results
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrow = options.max_width < NARROW
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        if not narrow:
+            table.add_column(no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        table.add_column(justify="right", no_wrap=True)
+        for result in self.results:
+            word = result.verdict.value
+            verdict = Text(mark(word) if narrow else f"{mark(word)} {word}", STYLE[word])
+            points = Text(f"{result.earned}/{result.points}", "" if result.earned else "dim")
+            if narrow:
+                named = Text.assemble((result.id, "bold"), "\n", prose(result.title))
+                table.add_row(verdict, named, points)
+            else:
+                table.add_row(verdict, Text(result.id), prose(result.title), points)
+        yield table
 
 
 def _by_message(results: Sequence[CheckResult]) -> list[list[CheckResult]]:

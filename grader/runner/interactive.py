@@ -81,7 +81,10 @@ class InteractiveProgram(WiredProcess):
             "seed": self.wire.seed,
             **self._about,
         }
-        dirs.write_atomically(self.run_dir / RUN_FILE, json.dumps(data, indent=1) + "\n")
+        # A command's words can hold a password.
+        dirs.write_atomically(
+            self.run_dir / RUN_FILE, json.dumps(data, indent=1) + "\n", mode=0o600
+        )
 
     @property
     def running(self) -> bool:

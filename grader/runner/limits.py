@@ -7,6 +7,8 @@ import sys
 from collections import deque
 from pathlib import Path
 
+from grader.cluster import go_settings
+
 #: Bytes of standard output or error after which a program is stopped.
 OUTPUT_BYTES = 16 * 1024 * 1024
 #: Bytes of any one file it writes; the kernel's limit, behind the one above.
@@ -16,27 +18,34 @@ PROCESSES = 400
 
 #: Of our own environment, what a program may see: nothing of ours, no credential.
 _PASSED = (
-    "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER "
+    "HOME LOGNAME PATH SHELL TERM TMPDIR TZ USER "
     "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy "
-    "SSL_CERT_FILE SSL_CERT_DIR XDG_CACHE_HOME XDG_CONFIG_HOME "
-    "CGO_ENABLED CC CXX GO111MODULE GOARCH GOBIN GOCACHE GOENV GOFLAGS GOMODCACHE GONOPROXY "
-    "GONOSUMDB GONOSUMCHECK GOOS GOPATH GOPRIVATE GOPROXY GOROOT GOSUMDB GOTMPDIR GOTOOLCHAIN"
+    "SSL_CERT_FILE SSL_CERT_DIR XDG_CACHE_HOME XDG_CONFIG_HOME"
 ).split()
 
 
 def inherited() -> dict[str, str]:
     """The part of our environment that learners' processes get.
 
+    The same answer gets the same verdict whatever its author has set for other
+    work: no ``PYTHON…``, Go as :mod:`grader.cluster.go_settings` has it, text in
+    UTF-8, and the course's interpreter wherever a script asks for ``python3``.
+
     Proxy settings are among it for builds; the wire is on the loopback, which
     no client sends through a proxy once ``NO_PROXY`` names it.
     """
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    if not os.path.isdir(passed.get("TMPDIR", "/")):
+        del passed["TMPDIR"]
+    passed["LANG"] = "C.UTF-8"
+    ours = os.path.dirname(sys.executable)
+    passed["PATH"] = os.pathsep.join([ours, passed.get("PATH", os.defpath)])
     local = "127.0.0.1,localhost"
     for name in ("NO_PROXY", "no_proxy"):
         passed[name] = f"{passed[name]},{local}" if passed.get(name) else local
     # Not PYTHONUNBUFFERED: it has print() write a line and its end apart, and the
     # lines of two threads then come out mingled.
-    return passed
+    return go_settings.environment(passed)
 
 
 def preexec(*, file_bytes: int = FILE_BYTES) -> list[str]:

@@ -23,11 +23,13 @@ import shlex
 import shutil
 import sys
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from grader import course
+from grader.cluster import refusals
 from grader.verdict import Fail, NotGraded
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ FILE = "program.toml"
 BUILD_SECONDS = 600.0
 
 _PYTHON = {"python", "python3"}
+
+#: Options of ``go build`` that need cgo.
+_INSTRUMENTED = {"-race", "-msan", "-asan"}
 
 
 @dataclass(frozen=True)
@@ -125,16 +130,20 @@ class Program:
         """Run the build to its end; its output goes to the file ``log``.
 
         Raises Fail where it does not succeed, NotGraded where the compiler is
-        missing or too old: that is the machine's lack, not the answer's.
+        missing or too old or the machine is at its end: that is the machine's
+        lack, not the answer's.
         """
         if not self.build:
             return
-        from grader.cluster.process import NotStarted, records
+        from grader.cluster.process import NotStarted, Refused, records
         from grader.runner import sandbox
         from grader.runner.limits import FILE_BYTES, inherited, preexec, tail
 
         self.out.mkdir(parents=True, exist_ok=True)
         environment = {**inherited(), **self.environment()}
+        if _INSTRUMENTED & {*self.build}:
+            # What these put into a program is C, which Go then has to find a compiler for.
+            del environment["CGO_ENABLED"]
         seen_out = sandbox.OUT if isolation == "bwrap" else str(self.out)
         argv = _interpreted([part.replace("{out}", seen_out) for part in self.build])
         shown = shlex.join(self.build)
@@ -166,6 +175,8 @@ class Program:
                     # A linker writes far larger files than a program's output may be.
                     preexec=preexec(file_bytes=8 * FILE_BYTES),
                 )
+            except Refused as error:
+                raise _refused(expected, str(error)) from None
             except NotStarted as error:
                 raise Fail(
                     expected,
@@ -198,6 +209,8 @@ class Program:
                 diagnosis="go-too-old",
                 evidence=lines,
             )
+        if code != 0 and (why := refusals.refused_by_shell(code, lines) or _lacking(lines)):
+            raise _refused(expected, why, lines)
         if code != 0:
             raise Fail(
                 expected,
@@ -216,6 +229,42 @@ def import_roots(root: Path) -> list[str]:
         for name in course.load().artifacts
         if (root / name).is_dir() and not (root / name / "__init__.py").exists()
     ]
+
+
+#: What a build tool says when the machine is at its end, and what that is for a person.
+_LACKS = {
+    r"no space left on device": "the disk is full. Free some space and run the command again.",
+    r"(fork/exec|pipe2?:|open ).*too many open files": "it may open no more files. Raise the "
+    "limit, for example with `ulimit -n 4096`, and run the command again.",
+    r"fork/exec .*resource temporarily unavailable|failed to create new OS thread": "it lets you "
+    "start no more processes (`ulimit -u`). End some programs and run the command again.",
+    r"cannot allocate memory|\(compile|link|asm\): signal: killed|: signal: killed$": "it has no "
+    "memory left. End some programs and run the command again.",
+    r"^(go: |\S+\.go:[\d:]+ ).*(dial tcp|no such host|i/o timeout|proxyconnect|"
+    r"module lookup disabled by GOPROXY=off)": "a Go module is not in its cache and could not be "
+    "fetched. Run the build once where there is a network (`go env GOPROXY` says from where).",
+}
+
+
+def _lacking(lines: Iterable[str]) -> str:
+    """What the machine lacks, where a build says so in its last lines; else empty."""
+    for line in lines:
+        for sign, what in _LACKS.items():
+            if re.search(sign, line):
+                return what
+    return ""
+
+
+def _refused(expected: str, why: str, evidence: tuple[str, ...] = ()) -> NotGraded:
+    """The build was stopped by the machine: says nothing about the answer."""
+    seen, _, remedy = why.partition(". ")
+    return NotGraded(
+        expected,
+        f"This machine does not build it: {seen}.",
+        next=remedy,
+        diagnosis="machine-refused",
+        evidence=evidence,
+    )
 
 
 def _interpreted(words: list[str]) -> list[str]:

@@ -194,6 +194,7 @@ def made_ready(
         env=environment,
         wire=wire,
         sandboxed=inside,
+        by_hand=shown(program.argv("{kubeconfig}")),
     )
 
 

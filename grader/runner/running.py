@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.cluster.process import NotStarted, Recorded, records, wait_gone
+from grader.cluster import refusals
+from grader.cluster.process import NotStarted, Recorded, Refused, records, wait_gone
 from grader.runner import limits, sandbox
 from grader.runner.wired import WiredProcess
-from grader.verdict import Fail
+from grader.verdict import Fail, NotGraded, Outcome
 
 if TYPE_CHECKING:
     from grader.wire import Wire
@@ -91,10 +92,13 @@ class RunningProgram(WiredProcess):
         env: Mapping[str, str],
         wire: Wire | None,
         sandboxed: bool = False,
+        by_hand: str = "",
     ) -> None:
         super().__init__(client, wire)
         #: The command as its author wrote it.
         self.shown = shown
+        #: The same for a shell: with the file that the build made for ``{out}/…``.
+        self.by_hand = by_hand or shown
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
         self.stderr_path = run_dir / "stderr"
@@ -136,6 +140,8 @@ class RunningProgram(WiredProcess):
                     stderr=err,
                     preexec=limits.preexec(),
                 )
+            except Refused as error:
+                raise self._refused(str(error)) from None
             except NotStarted as error:
                 raise Fail(
                     f"`{self.shown}` starts.",
@@ -298,8 +304,11 @@ class RunningProgram(WiredProcess):
         if self.exited is not None:
             raise self.ended(what)
 
-    def ended(self, what: str) -> Fail:
-        """The sentence for a program that ended although ``what`` was still awaited."""
+    def ended(self, what: str) -> Outcome:
+        """The sentence for a program that ended although ``what`` was still awaited.
+
+        NotGraded where it never ran, as this machine cannot start it.
+        """
         how = self.exited
         expected = f"`{self.shown}` {what}."
         if how is not None and how.by == "grader":
@@ -314,14 +323,30 @@ class RunningProgram(WiredProcess):
                 diagnosis="program-over-limit",
                 evidence=self._last_output(),
             )
+        if how is not None and how.code and self._process is not None:
+            why = refusals.refused_by_shell(how.code, self.stderr_tail()) or (
+                "" if self.stdout_lines else refusals.for_another_machine(self._process.argv[0])
+            )
+            if why:
+                return self._refused(why)
         return Fail(
             expected,
             f"It {how} instead."
             + (" The last lines of its standard error are below." if self.stderr_tail(1) else ""),
             next="Start it as it was started here: "
-            f"`phase4 run -- {self.shown}` in {os.path.abspath(self._folder)}.",
+            f"`phase4 run -- {self.by_hand}` in {os.path.abspath(self._folder)}.",
             diagnosis="program-exited",
             evidence=self._last_output(),
+        )
+
+    def _refused(self, why: str) -> NotGraded:
+        """It is the machine that does not start it: says nothing about the program."""
+        seen, _, remedy = why.partition(". ")
+        return NotGraded(
+            f"`{self.shown}` starts.",
+            f"This machine does not start it: {seen}.",
+            next=remedy,
+            diagnosis="machine-refused",
         )
 
     def _last_output(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ import sys
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from grader.cluster import go_settings
 from grader.cluster.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def environment(outside: dict[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in outside.items()
-        if not name.startswith("XDG_") and name not in ("TMPDIR", "GOPATH", "GOENV", "GOTMPDIR")
+        if not name.startswith("XDG_") and name not in ("TMPDIR", "GOPATH", "GOCACHEPROG", "GOAUTH")
     }
     return {**kept, "HOME": "/tmp", "TMPDIR": "/tmp", "KUBECONFIG": f"{RUN}/kubeconfig"}
 
@@ -182,7 +183,10 @@ def _go() -> dict[str, str]:
     if shutil.which("go") is None:
         return {}
     asked = subprocess.run(
-        ["go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOROOT"], capture_output=True, text=True
+        ["go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOROOT"],
+        env=go_settings.environment(),
+        capture_output=True,
+        text=True,
     )
     return json.loads(asked.stdout) if asked.returncode == 0 else {}
 

@@ -64,7 +64,7 @@ def build() -> None:
 
     with LOG.open("wb") as log:
         process = records.start(
-            [sys.executable, "-m", "grader.site.build"],
+            [sys.executable, "-E", "-X", "utf8", "-m", "grader.site.build"],
             name="site-build",
             kind="site-build",
             cwd=ROOT,

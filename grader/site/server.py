@@ -2,8 +2,9 @@
 
 It listens on 127.0.0.1 alone, answers GET and HEAD alone, and only to a Host that
 is this machine by name: a page on the web whose name was pointed at 127.0.0.1 gets
-nothing, nor does a request that a page of another origin makes. It starts nothing
-and writes nothing but the file that says its port.
+nothing, nor does a request that a page of another origin makes. The learner's
+reports it gives to processes of the same user alone (:mod:`grader.site.peers`). It
+starts nothing and writes nothing but the file that says its port.
 
 A page that it sends says in its head that it is served live; the page's script then
 asks :mod:`grader.site.live` for the learner's verdicts. From any other server, or
@@ -129,7 +130,7 @@ def start(port: int | None = None, timeout: float = 10.0) -> str:
     with (folder / "site.log").open("wb") as log:
         record = records.start(
             [
-                *(sys.executable, "-m", "grader.site.server"),
+                *(sys.executable, "-E", "-X", "utf8", "-m", "grader.site.server"),
                 *(str(port or FIRST_PORT), str(_note()), wanted),
             ],
             name="site",
@@ -171,6 +172,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     timeout = 60
     #: The ETag of the answer in the making.
     _tag = ""
+    #: Whether the other end is this user's; None until somebody asks.
+    _ours: bool | None = None
 
     def __init__(self, *arguments, **keywords) -> None:
         super().__init__(*arguments, directory=str(SITE), **keywords)
@@ -181,7 +184,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         host = self.headers.get("Host", "")
         port = self.server.server_address[1]
         if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to localhost only")
+            self.send_error(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"This server answers to 127.0.0.1:{port} and localhost:{port} only",
+                f"Open http://127.0.0.1:{port}. Through SSH, use the same port at your end: "
+                f"ssh -L {port}:127.0.0.1:{port} HOST",
+            )
             return False
         origin = self.headers.get("Origin")
         if (origin and origin != f"http://{host}") or (
@@ -197,7 +205,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         from grader.site import live
 
         path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
-        if path == live.PREFIX + "events":
+        if path.startswith(live.PREFIX) and not self._is_ours():
+            problem = {"problem": "What a learner has done is shown to their own user alone."}
+            self._send(HTTPStatus.FORBIDDEN, json.dumps(problem).encode(), "application/json")
+        elif path == live.PREFIX + "events":
             self._follow()
         elif path.startswith(live.PREFIX):
             try:
@@ -207,6 +218,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self._send(status, json.dumps(data).encode(), "application/json")
         else:
             super().do_GET()
+
+    def _is_ours(self) -> bool:
+        """Whether whoever asks is this user; looked up once on a connection."""
+        if self._ours is None:
+            from grader.site import peers
+
+            self._ours = peers.is_ours(self.client_address, self.connection.getsockname())
+        return self._ours
 
     def _follow(self) -> None:
         """Stream the learner's state as server-sent events until the page goes."""

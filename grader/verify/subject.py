@@ -82,12 +82,15 @@ class Subject:
                 writes=lambda path: any(part.has(path, case.track) for part in self.writes),
                 solutions=self.solutions,
             )
+        mistake = None
         variant = case.name if case.kind == "variant" else ""
+        if case.kind == "mistake":
+            (mistake,) = [one for one in self.mistakes() if one.name == case.name]
+            variant = mistake.variant
         folder = cut.handed_in(
             self.lab, case.track, into, variant=variant, solutions=self.solutions
         )
-        if case.kind == "mistake":
-            (mistake,) = [one for one in self.mistakes() if one.name == case.name]
+        if mistake is not None:
             mistake.apply(folder)
         return folder
 

@@ -7,7 +7,7 @@ import time
 
 from aiohttp import web
 
-from grader.wire import protobuf
+from grader.wire import protobuf, redaction
 from grader.wire.engine import Armed
 from grader.wire.recorder import Raw, Recorder, embed, embed_answer
 from grader.wire.records import WRITE_VERBS
@@ -18,14 +18,20 @@ class Draft:
     """Collects what is known of a request until :meth:`write`, which happens once."""
 
     def __init__(
-        self, request: web.BaseRequest, t: float, audit_id: str, user: str, recorder: Recorder
+        self,
+        request: web.BaseRequest,
+        target: str,
+        t: float,
+        audit_id: str,
+        user: str,
+        recorder: Recorder,
     ) -> None:
         self._request = request
         self._recorder = recorder
         self._t = t
         self._user = user
         self._info = RequestInfo("other")
-        self._path = request.raw_path
+        self._path = target
         self._query: dict[str, str] = {}
         self._seq: int | None = None
         self.audit_id = audit_id
@@ -99,6 +105,8 @@ class Draft:
         else:
             raw["response_body"] = told or b"null"
             raw["withheld_body"] = answer
+        if redaction.is_secret(info.resource, info.subresource):
+            raw = {key: redaction.body(value) for key, value in raw.items()}
         fields = {
             "kind": "exchange",
             "verb": info.verb,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from grader.wire.recorder import Recorder
 from grader.wire.requests import RequestInfo
-from grader.wire.rules import AFTER_ACTIONS, ALWAYS, Rule, parse_selector
+from grader.wire.rules import ALWAYS, Rule, parse_selector
 
 
 class Armed:
@@ -117,7 +117,7 @@ class Engine:
         return [
             armed
             for armed in self.armed
-            if armed.rule.action in AFTER_ACTIONS and armed.rule.selects(info, self.client)
+            if armed.rule.on_answers and armed.rule.selects(info, self.client)
         ]
 
     def for_events(self, info: RequestInfo) -> list[Armed]:

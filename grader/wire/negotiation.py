@@ -8,7 +8,7 @@ is recorded with the answer's object, which is JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from multidict import CIMultiDict
 
@@ -32,9 +32,21 @@ _NOT_FORWARDED = frozenset(
     }
 )
 _NOT_RETURNED = frozenset(
-    {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
+    {
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "date",
+        "server",
+    }
 )
 _BINARY = ("protobuf", "cbor")
+#: What exec, attach, cp and port-forward speak: kubectl's two protocols.
+_STREAMS = frozenset({"websocket", "spdy"})
 
 
 def json_accept(accept: str) -> str:
@@ -62,9 +74,12 @@ def json_accept(accept: str) -> str:
 def forwarded(headers: Mapping[str, str], *, json_only: bool) -> CIMultiDict[str]:
     """The request's headers as the API server is to see them, without any credential."""
     result: CIMultiDict[str] = CIMultiDict()
+    of_connection = frozenset(_tokens(headers, "Connection"))
     for key, value in headers.items():
         low = key.lower()
-        if low in _NOT_FORWARDED or low.startswith(("impersonate-", "x-remote-")):
+        if low in _NOT_FORWARDED or low in of_connection:
+            continue
+        if low.startswith(("impersonate-", "x-remote-")):
             continue
         if json_only and low == "accept":
             value = json_accept(value)
@@ -75,15 +90,42 @@ def forwarded(headers: Mapping[str, str], *, json_only: bool) -> CIMultiDict[str
     return result
 
 
-def returned(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """The answer's headers as the process is to see them."""
+def returned(headers: Mapping[str, str], prefix: str = "") -> CIMultiDict[str]:
+    """The answer's headers as the process is to see them.
+
+    ``prefix`` is the path under which it reaches the API server: where it is sent
+    to another path of the same server, that is under it as well.
+    """
     result: CIMultiDict[str] = CIMultiDict()
+    left_out = _NOT_RETURNED.union(_tokens(headers, "Connection"))
     for key, value in headers.items():
-        if key.lower() not in _NOT_RETURNED:
-            result.add(key, value)
+        if key.lower() in left_out:
+            continue
+        if key.lower() == "location" and value.startswith("/") and not value.startswith("//"):
+            value = prefix + value
+        result.add(key, value)
     return result
 
 
-def wants_upgrade(headers: Mapping[str, str]) -> bool:
-    """Whether it asks for SPDY or a WebSocket: exec, attach, port-forward."""
-    return "upgrade" in headers.get("Connection", "").lower() and bool(headers.get("Upgrade"))
+def wants_stream(headers: Mapping[str, str]) -> bool:
+    """Whether it asks for SPDY or a WebSocket: exec, attach, port-forward.
+
+    Any other upgrade is an offer that a server may leave alone (RFC 9110, 7.8):
+    Java's HttpClient and ``curl --http2`` offer h2c with each first request.
+    """
+    offered = {protocol.partition("/")[0] for protocol in _tokens(headers, "Upgrade")}
+    return "upgrade" in _tokens(headers, "Connection") and not offered.isdisjoint(_STREAMS)
+
+
+def wants_continue(headers: Mapping[str, str]) -> bool:
+    """Whether the process waits to be told that it may send the body."""
+    return "100-continue" in _tokens(headers, "Expect")
+
+
+def _tokens(headers: Mapping[str, str], name: str) -> Iterator[str]:
+    """The members of a comma list, of all the lines of that name, in small letters."""
+    lines = headers.getall(name, ()) if hasattr(headers, "getall") else (headers.get(name, ""),)
+    for line in lines:
+        for member in line.split(","):
+            if token := member.strip().lower():
+                yield token

@@ -22,6 +22,7 @@ from yarl import URL
 
 from grader.cluster.credentials import Credentials
 from grader.wire import negotiation, refusals
+from grader.wire.access import Access, Admitted, Refused
 from grader.wire.draft import Draft
 from grader.wire.engine import Armed, Engine
 from grader.wire.recorder import Recorder
@@ -33,6 +34,8 @@ from grader.wire.watching import Watch
 MAX_BODY = 32 * 1024 * 1024
 #: Answers up to this size are handed on in one piece; longer ones as they come.
 WHOLE = 256 * 1024
+#: A stranger who asks again and again does not fill the record.
+MOST_REFUSALS_MARKED = 20
 
 
 #: Malformed requests are the process's own business; aiohttp would tell our stderr of them.
@@ -51,6 +54,7 @@ class Serving:
 
     task: asyncio.Task
     gone: asyncio.Event
+    admitted: Admitted
     watch: Watch | None = None
 
 
@@ -67,6 +71,8 @@ class Connections(web.Server):
             keepalive_timeout=3600,
             max_line_size=1 << 16,
             max_field_size=1 << 16,
+            # A body is forwarded as it came, with the headers that say how.
+            auto_decompress=False,
         )
         self._proxy = proxy
 
@@ -84,6 +90,7 @@ class Proxy:
         session: aiohttp.ClientSession,
         upstream_headers: list[tuple[str, str]],
         user: str,
+        access: Access,
         engine: Engine,
         recorder: Recorder,
     ) -> None:
@@ -92,6 +99,8 @@ class Proxy:
         self._session = session
         self._upstream_headers = upstream_headers
         self._user = user
+        self._access = access
+        self._refused = 0
         self._engine = engine
         self._recorder = recorder
         engine.on_added = self._act_at_once
@@ -139,7 +148,11 @@ class Proxy:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve a request; aiohttp serves one at a time on a connection."""
-        serving = Serving(asyncio.current_task(), asyncio.Event())
+        try:
+            admitted = self._access.admit(request)
+        except Refused as refusal:
+            return await self._turn_away(request, refusal)
+        serving = Serving(asyncio.current_task(), asyncio.Event(), admitted)
         if request.transport is None:
             serving.gone.set()
         self._serving[request.protocol] = serving
@@ -148,8 +161,30 @@ class Proxy:
         finally:
             del self._serving[request.protocol]
 
+    async def _turn_away(self, request: web.BaseRequest, refusal: Refused) -> web.StreamResponse:
+        """Refuse a stranger. No exchange of the process's, so it is a mark in the record."""
+        self._refused += 1
+        if self._refused <= MOST_REFUSALS_MARKED:
+            self._recorder.mark(
+                "request_refused", code=refusal.code, method=request.method, why=str(refusal)
+            )
+        status = status_object(refusal.code, refusal.reason, str(refusal))
+        # What follows on this connection is the stranger's as well.
+        response = web.json_response(status, status=refusal.code, headers={"Connection": "close"})
+        response.force_close()
+        await response.prepare(request)
+        await response.write_eof()
+        return response
+
     async def _serve(self, request: web.BaseRequest, serving: Serving) -> web.StreamResponse:
-        draft = Draft(request, time.time(), str(uuid.uuid4()), self._user, self._recorder)
+        draft = Draft(
+            request,
+            serving.admitted.target,
+            time.time(),
+            str(uuid.uuid4()),
+            self._user,
+            self._recorder,
+        )
         try:
             return await self._answer(request, draft, serving)
         except Cut:
@@ -172,11 +207,11 @@ class Proxy:
     async def _answer(
         self, request: web.BaseRequest, draft: Draft, serving: Serving
     ) -> web.StreamResponse:
-        path, _, raw_query = request.raw_path.partition("?")
+        path, _, raw_query = serving.admitted.target.partition("?")
         query = parse_query(raw_query)
         info = parse(request.method, path, query)
         draft.read(info, path, query)
-        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
+        if negotiation.wants_continue(request.headers) and request.transport:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             draft.body = await request.read()
@@ -184,7 +219,7 @@ class Proxy:
             return await self._made_up(
                 request, draft, 413, "", "The request is larger than 32 MiB."
             )
-        if negotiation.wants_upgrade(request.headers):
+        if negotiation.wants_stream(request.headers):
             return await self._made_up(
                 request, draft, 501, "NotImplemented", refusals.UPGRADE_REFUSED
             )
@@ -268,23 +303,17 @@ class Proxy:
             return
         self._killing.clear()
         try:
-            self._bury()
             await asyncio.get_running_loop().run_in_executor(None, self.kill)
             # Connections the process opened while it was dying are dead as well;
             # two turns of the loop take in those that wait to be accepted.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            self._bury()
         finally:
+            self._dead = set(self.web_server.connections) if self.web_server else set()
             self._killing.set()
         self._recorder.mark(
             "process_killed", rule=armed.id, when=when, audit_id=draft.audit_id, **draft.summary()
         )
-
-    def _bury(self) -> None:
-        if self.web_server is not None:
-            alive = set(self.web_server.connections)
-            self._dead = (self._dead & alive) | alive
 
     def _act_at_once(self, armed: Armed) -> None:
         """A cut or an error for watches acts on those that are open when it is added."""
@@ -332,7 +361,7 @@ class Proxy:
         try:
             upstream = await self._session.request(
                 request.method,
-                URL(self._server + request.raw_path, encoded=True),
+                URL(self._server + serving.admitted.target, encoded=True),
                 headers=headers,
                 data=draft.body or None,
                 allow_redirects=False,
@@ -351,7 +380,7 @@ class Proxy:
             if info.verb == "watch" and upstream.status == 200 and request.method != "HEAD":
                 return await self._stream_watch(request, draft, info, upstream, serving)
             try:
-                return await self._hand_on(request, draft, info, upstream, serving.gone)
+                return await self._hand_on(request, draft, info, upstream, serving)
             except aiohttp.ClientError as e:
                 draft.error = f"the API server's answer broke off ({type(e).__name__})"
                 raise Cut from None
@@ -362,16 +391,17 @@ class Proxy:
         draft: Draft,
         info: RequestInfo,
         upstream: aiohttp.ClientResponse,
-        gone: asyncio.Event,
+        serving: Serving,
     ) -> web.StreamResponse:
-        headers = negotiation.returned(upstream.headers)
+        gone = serving.gone
+        headers = negotiation.returned(upstream.headers, serving.admitted.prefix)
         can_stream = not draft.delays and info.verb in ("get", "list", "other")
         if can_stream and upstream.content_length is None:
             # Chunked: the API server does not say how much comes (from 2 KiB on).
             follows = info.subresource == "log" and "follow" in draft.query
             pieces = [] if follows else await _first_pieces(upstream)
             if follows or not upstream.content.at_eof():
-                return await self._stream(request, draft, upstream, headers, pieces)
+                return await self._stream(request, draft, upstream, headers, pieces, follows)
             draft.answer = pieces
         elif body := await upstream.read():
             draft.answer = [body]
@@ -400,16 +430,23 @@ class Proxy:
         upstream: aiohttp.ClientResponse,
         headers: CIMultiDict[str],
         pieces: list[bytes],
+        follows: bool,
     ) -> web.StreamResponse:
-        """Hand a long answer on as it comes, and write it down before its last piece."""
+        """Hand a long answer on as it comes, and write it down before its last piece.
+
+        What is followed has no last piece until it ends: it is written down then.
+        """
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
         held = b"".join(pieces)
         async for chunk in upstream.content.iter_any():
+            pieces.append(chunk)
+            if follows:
+                await response.write(chunk)
+                continue
             if held:
                 await response.write(held)
             held = chunk
-            pieces.append(chunk)
         draft.answer = pieces
         draft.write(status=upstream.status)
         if held:

@@ -92,6 +92,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._seq = _last_seq(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.fchmod(self._fd, 0o600)  # one that is continued may be of an older version
         self._broken_line = _torn(path)
 
     def close(self) -> None:

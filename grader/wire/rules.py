@@ -1,105 +1,29 @@
-"""Rules: what the wire does to the requests and events that match.
-
-A rule is an action, a selector and options, in words::
+"""Rules: what a wire is told to do, in words or typed.
 
     ACTION [VERBS] [RESOURCES] [key=value ...]
 
-Actions on requests (``VERBS`` and ``RESOURCES`` say which; both may be left out):
-
-===========================  ====================================================
-``kill-before``              SIGKILL the process; the request is not forwarded
-``kill-after``               forward; once applied, SIGKILL before it hears of it
-``answer CODE``              answer CODE (409, 410, 422, 429, 500, 503, ...), and do
-                             not forward. Options: ``retry-after=SECONDS``,
-                             ``reason=WORD``, ``message=TEXT`` (``_`` for a space);
-                             ``answer 504 reason=ResourceVersionTooLarge`` is a server
-                             that lags behind what the client has seen
-``timeout``                  answer 504 Timeout without forwarding;
-                             with ``applied=yes``, forward first: it did happen
-``drop-answer``              forward; once applied, cut the connection unanswered
-``hold``                     keep back, unforwarded, until the rule is removed
-``delay TIME``               wait (``200ms``, ``1.5s``) before forwarding; with
-                             ``part=answer``, before answering
-``cut``                      cut the connection, and do not forward
-``refuse-watchlist``         refuse ``sendInitialEvents`` as a server without
-                             WatchList does, so that clients list
-===========================  ====================================================
-
-Actions on what a watch delivers (``VERBS`` is ``watch``; event types may stand
-before it: ``hide DELETED watch configmaps name=x``):
-
-===========================  ====================================================
-``freeze``                   events queue up until the rule is removed
-``hide``                     withhold one event for good
-``delay TIME``               deliver each event that much later, in order
-``cut``                      cut the open watches at once (if none is open, the
-                             next one); with event types, cut in place of
-                             delivering that event. ``cleanly=yes`` ends it as a
-                             server does whose time is up
-``error CODE``               put an ERROR event into the open watches (or the
-                             next one) and end them, as the API server says 410
-===========================  ====================================================
-
-``thaw`` (also ``release``) with the same selector removes freezes and holds;
-alone, all of them. ``freeze`` and ``cut`` without a verb take in everything: a
-partition (``cut times=always``) or a silent one (``freeze``).
-
-Selectors: ``VERBS`` is a comma list of ``get list watch create update patch
-delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
-watch that asks for the initial events, since client-go lists that way.
-``RESOURCES`` is a comma list of plurals, each ``pods``, ``pods/status``,
-``pods/*`` (with every subresource), ``deployments.apps``, or ``any``.
-``ns=``, ``name=``, ``client=`` narrow it down; ``except=leases,events`` leaves
-resources out (with their subresources). ``path=PREFIX`` selects by the
-request's path, and alone reaches what is no resource (discovery, health).
-``version=N`` selects requests (not events) that ask for resourceVersion N.
-``nth=N`` starts with the N-th match after the rule was added, ``times=N`` (or
-``always``) ends after N. ``chance=0.3`` lets the run's seed decide. ``times`` is
-1 by default, and ``always`` for ``hold``, ``freeze``, ``delay`` and
-``refuse-watchlist``.
-
-The first rule that matches and fires, in the order in which they were added,
-decides; only delays let the next one have its say.
+The actions and the options are in :mod:`grader.wire.faults`, from which the page on
+faults and ``phase4 fault rules`` are made.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from grader.cluster.resources import KNOWN
+from grader.wire.faults import ALWAYS, BY_WORD, FAULTS, OPTIONS, Fault
 from grader.wire.records import WRITE_VERBS
 from grader.wire.requests import RequestInfo
-
-ALWAYS = -1
+from grader.wire.selector import ResourceSelector, SelectorError, several
 
 READ_VERBS = frozenset({"get", "list", "watch"})
 _VERBS = READ_VERBS | WRITE_VERBS
 _VERB_WORDS = {"write": WRITE_VERBS, "read": READ_VERBS, "any": frozenset(), "*": frozenset()}
 EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
-#: Actions, and whether they last until removed.
-_ACTIONS = {
-    "kill-before": False,
-    "kill-after": False,
-    "answer": False,
-    "timeout": False,
-    "drop-answer": False,
-    "hide": False,
-    "cut": False,
-    "error": False,
-    "hold": True,
-    "freeze": True,
-    "delay": True,
-    "refuse-watchlist": True,
-}
-#: What acts on delivered events alone, so that it implies the verb watch.
-_EVENT_ONLY = frozenset({"hide", "error"})
-_EVENT_ACTIONS = frozenset({"hide", "error", "freeze", "delay", "cut"})
-#: Decided when the API server has answered, and only if it applied a write.
-AFTER_ACTIONS = frozenset({"kill-after", "drop-answer"})
 THAWS = frozenset({"thaw", "release"})
 
 #: The reason that the API server gives with a code; apimachinery meta/v1 StatusReason.
@@ -123,7 +47,6 @@ REASONS = {
 #: The cause with which a 504 says that the version asked for is not there yet.
 TOO_LARGE = "ResourceVersionTooLarge"
 
-_RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9.-]+)?(/([a-z]+|\*))?$|\*$")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?$")
 
 
@@ -132,27 +55,6 @@ class RuleError(ValueError):
 
     #: A command line with one in it is wrong (grader.cli.exit_codes.USAGE).
     exit_code = 2
-
-
-@dataclass(frozen=True)
-class ResourceSelector:
-    """One of a rule's resources. ``group`` None matches every group."""
-
-    resource: str
-    group: str | None = None
-    #: "" is the resource itself; ``*`` takes in every subresource.
-    subresource: str = ""
-
-    def matches(self, info: RequestInfo) -> bool:
-        return (
-            info.resource == self.resource
-            and (self.group is None or info.group == self.group)
-            and (self.subresource == "*" or info.subresource == self.subresource)
-        )
-
-    def __str__(self) -> str:
-        group = f".{self.group}" if self.group is not None else ""
-        return f"{self.resource}{group}" + (f"/{self.subresource}" if self.subresource else "")
 
 
 @dataclass(frozen=True)
@@ -198,8 +100,13 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.times is None:
-            object.__setattr__(self, "times", ALWAYS if _ACTIONS.get(self.action) else 1)
+            object.__setattr__(self, "times", _default_times(self.action))
         _validate(self)
+
+    @property
+    def fault(self) -> Fault:
+        """What its action is."""
+        return FAULTS[self.action]
 
     def selects(self, info: RequestInfo, client: str) -> bool:
         """Whether verb, resource, namespace and client fit; name and version are looked at apart."""
@@ -221,7 +128,7 @@ class Rule:
     @property
     def on_events(self) -> bool:
         """Whether it acts on what open watches deliver."""
-        return self.action in _EVENT_ACTIONS and (not self.verbs or "watch" in self.verbs)
+        return bool(self.fault.event) and (not self.verbs or "watch" in self.verbs)
 
     @property
     def on_requests(self) -> bool:
@@ -230,42 +137,56 @@ class Rule:
         A delay, freeze or cut of ``watch`` is meant for the events: the request
         that opens the watch is let through.
         """
-        if self.action in _EVENT_ONLY or self.events or self.action in AFTER_ACTIONS:
+        if not self.fault.request or self.events:
             return False
-        if self.action in _EVENT_ACTIONS and self.verbs == {"watch"}:
+        if self.fault.event and self.verbs == {"watch"}:
             return self.action == "cut" and self.times == ALWAYS
         return True
+
+    @property
+    def on_answers(self) -> bool:
+        """Whether it acts once the API server has applied a write."""
+        return bool(self.fault.answer)
 
     def __str__(self) -> str:
         return self.text or _format(self)
 
 
+def _default_times(action: str) -> int:
+    return ALWAYS if action in FAULTS and FAULTS[action].lasts else 1
+
+
 def _validate(rule: Rule) -> None:
-    if rule.action not in _ACTIONS:
-        near = difflib.get_close_matches(rule.action, [*_ACTIONS, *THAWS], 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+    if rule.action not in FAULTS:
+        near = difflib.get_close_matches(rule.action, [*FAULTS, *THAWS], 1)
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise RuleError(
             f"«{rule.action}» is not something a rule can do{hint} "
-            f"Rules begin with one of: {', '.join(_ACTIONS)}, thaw.".replace(
-                "do Rules", "do. Rules"
-            )
+            f"Rules begin with one of: {', '.join(FAULTS)}, thaw."
         )
-    if rule.action in ("answer", "error") and not 400 <= rule.code <= 599:
+    fault = rule.fault
+    if fault.operand == "CODE" and not 400 <= rule.code <= 599:
         raise RuleError(
-            f"«{rule.action}» needs an error's code, 400 to 599, for example: "
-            f"{rule.action} {410 if rule.action == 'error' else 409} …"
+            f"«{fault.word}» needs an error's code, 400 to 599, for example: "
+            f"{fault.word} {410 if fault.events_only else 409} …"
         )
-    if rule.action == "delay" and rule.seconds <= 0:
-        raise RuleError("«delay» needs a time, for example: delay 200ms create pods")
-    if rule.events and rule.action not in _EVENT_ACTIONS:
-        raise RuleError(f"«{rule.action}» acts on requests, so it takes no event types.")
-    if rule.action in _EVENT_ONLY and rule.verbs - {"watch"}:
-        raise RuleError(f"«{rule.action}» acts on watches only: write {rule.action} … watch …")
-    if rule.action in AFTER_ACTIONS and rule.verbs and not rule.verbs & WRITE_VERBS:
+    if fault.operand == "TIME" and rule.seconds <= 0:
+        raise RuleError(f"«{fault.word}» needs a time, for example: delay 200ms create pods")
+    if rule.events and not fault.event:
+        raise RuleError(f"«{fault.word}» acts on requests, so it takes no event types.")
+    if fault.events_only and rule.verbs - {"watch"}:
+        raise RuleError(f"«{fault.word}» acts on watches only: write {fault.word} … watch …")
+    if fault.answer and rule.verbs and not rule.verbs & WRITE_VERBS:
         raise RuleError(
-            f"«{rule.action}» waits until the API server has applied a write, "
+            f"«{fault.word}» waits until the API server has applied a write, "
             "so its verb must be one that writes."
         )
+    for option in OPTIONS:
+        if option.of and fault.word not in option.of and _given(rule, option.field):
+            raise RuleError(
+                f"«{option.word}=» means nothing to «{fault.word}»: "
+                f"it is an option of {', '.join(option.of)}."
+            )
     if rule.nth < 1:
         raise RuleError("nth= counts from 1.")
     if rule.times != ALWAYS and (rule.times or 0) < 1:
@@ -274,6 +195,12 @@ def _validate(rule: Rule) -> None:
         raise RuleError("chance= is above 0 and at most 1.")
     if rule.part not in ("request", "answer"):
         raise RuleError("part= is request or answer.")
+
+
+def _given(rule: Rule, field: str) -> bool:
+    """Whether a field says something else than it does where it is left out."""
+    default = Rule.__dataclass_fields__[field].default
+    return getattr(rule, field) != (_default_times(rule.action) if field == "times" else default)
 
 
 def status_object(code: int, reason: str, message: str, retry_after: int | None = None) -> dict:
@@ -330,18 +257,19 @@ def _build(action: str, words: list[str], given: dict, text: str) -> Rule:
             _set_option(given, key, value, word)
         else:
             plain.append(word)
-    if action in ("answer", "error") and plain and plain[0].isdigit():
+    fault = FAULTS.get(action, Fault(action))
+    if fault.operand == "CODE" and plain and plain[0].isdigit():
         given["code"] = int(plain.pop(0))
-    if action == "delay" and plain and plain[0][0].isdigit():
+    if fault.operand == "TIME" and plain and plain[0][0].isdigit():
         given["seconds"] = _duration(plain.pop(0))
     if plain and plain[0].split(",")[0] in EVENT_TYPES:
         given["events"] = _words(plain.pop(0), EVENT_TYPES, "event type")
     if plain and _is_verbs(plain[0]):
         given["verbs"] = _verbs(plain.pop(0))
-    elif action in _EVENT_ONLY or given.get("events"):
+    elif (fault.event and fault.events_only) or given.get("events"):
         given["verbs"] = frozenset({"watch"})
     if plain:
-        given["resources"] = _resources(plain.pop(0))
+        given["resources"] = _read(several, plain.pop(0))
     if plain:
         raise RuleError(
             f"In the rule «{text}» nothing can be made of «{' '.join(plain)}»: "
@@ -381,44 +309,11 @@ def _words(word: str, allowed: frozenset[str], what: str) -> frozenset[str]:
     return parts
 
 
-#: What kubectl takes for a resource and a URL does not: singulars and short names.
-_PLURALS = {kind.kind.lower(): kind.plural for kind in KNOWN} | {
-    "po": "pods",
-    "cm": "configmaps",
-    "svc": "services",
-    "ep": "endpoints",
-    "ns": "namespaces",
-    "no": "nodes",
-    "sa": "serviceaccounts",
-    "pvc": "persistentvolumeclaims",
-    "deploy": "deployments",
-    "rs": "replicasets",
-    "sts": "statefulsets",
-    "ds": "daemonsets",
-    "crd": "customresourcedefinitions",
-}
-for _plural in {kind.plural for kind in KNOWN}:
-    _PLURALS.pop(_plural, None)
-
-
-def _resources(word: str) -> tuple[ResourceSelector, ...]:
-    selectors = []
-    for part in word.split(","):
-        if part in ("any", "*"):
-            return ()
-        if not _RESOURCE.match(part):
-            raise RuleError(
-                f"«{part}» is not a resource: write the plural in small letters, as URLs have "
-                "it, for example pods, webapps/status or deployments.apps"
-            )
-        full, _, subresource = part.partition("/")
-        resource, dot, group = full.partition(".")
-        if (plural := _PLURALS.get(resource)) is not None:
-            raise RuleError(
-                f"«{resource}» is in no URL, so this rule would never act: write the plural, {plural}."
-            )
-        selectors.append(ResourceSelector(resource, group if dot else None, subresource))
-    return tuple(selectors)
+def _read(read: Callable[[str], Any], value: str) -> Any:
+    try:
+        return read(value)
+    except SelectorError as e:
+        raise RuleError(str(e)) from None
 
 
 def _duration(word: str) -> float:
@@ -429,43 +324,18 @@ def _duration(word: str) -> float:
 
 
 def _set_option(given: dict, key: str, value: str, word: str) -> None:
-    def number(kind: type, low: float) -> float:
-        try:
-            result = kind(value)
-        except ValueError:
-            result = None
-        if result is None or result < low:
-            raise RuleError(f"«{word}»: {key}= takes a number from {low} up.")
-        return result
-
-    def yes_or_no() -> bool:
-        if value not in ("yes", "no"):
-            raise RuleError(f"«{word}»: {key}= takes yes or no.")
-        return value == "yes"
-
-    if key in ("ns", "namespace"):
-        given["namespace"] = value
-    elif key in ("name", "client", "reason", "part", "path", "version"):
-        given[key] = value
-    elif key == "except":
-        given["excepted"] = frozenset(r.resource for r in _resources(value))
-    elif key == "message":
-        given["message"] = value.replace("_", " ")
-    elif key == "nth":
-        given["nth"] = number(int, 1)
-    elif key == "times":
-        given["times"] = ALWAYS if value == "always" else number(int, 1)
-    elif key == "chance":
-        given["chance"] = number(float, 0)
-    elif key == "retry-after":
-        given["retry_after"] = number(int, 0)
-    elif key in ("applied", "cleanly"):
-        given[key] = yes_or_no()
-    else:
+    option = BY_WORD.get(key)
+    if option is None:
         raise RuleError(
-            f"«{key}=» is not an option of a rule; the options are ns, name, client, path, version, "
-            "nth, times, chance, retry-after, reason, message, part, applied, cleanly."
+            f"«{key}=» is not an option of a rule; the options are "
+            f"{', '.join(option.word for option in OPTIONS)}."
         )
+    try:
+        given[option.field] = _read(option.read, value)
+    except RuleError:
+        raise
+    except ValueError as e:
+        raise RuleError(f"«{word}»: {key}= takes {e}.") from None
 
 
 def _format(rule: Rule) -> str:
@@ -481,23 +351,9 @@ def _format(rule: Rule) -> str:
         words.append(",".join(sorted(rule.verbs)) or "any")
     if rule.resources:
         words.append(",".join(map(str, rule.resources)))
-    options = {
-        "ns": rule.namespace,
-        "name": rule.name,
-        "client": rule.client,
-        "except": ",".join(sorted(rule.excepted)),
-        "path": rule.path,
-        "version": rule.version,
-        "nth": rule.nth if rule.nth > 1 else "",
-        "retry-after": "" if rule.retry_after is None else rule.retry_after,
-        "reason": rule.reason,
-        "message": rule.message.replace(" ", "_"),
-        "part": rule.part if rule.part != "request" else "",
-        "applied": "yes" if rule.applied else "",
-        "cleanly": "yes" if rule.cleanly else "",
-        "chance": f"{rule.chance:g}" if rule.chance < 1 else "",
-    }
-    if rule.times != (ALWAYS if _ACTIONS[rule.action] else 1):
-        options["times"] = "always" if rule.times == ALWAYS else rule.times
-    words += [f"{key}={value}" for key, value in options.items() if value != ""]
+    words += [
+        f"{option.word}={option.show(getattr(rule, option.field))}"
+        for option in OPTIONS
+        if _given(rule, option.field)
+    ]
     return " ".join(words)

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from grader.wire import redaction
 from grader.wire.engine import Armed, Engine, event_matches, now
 from grader.wire.recorder import Recorder, embed
 from grader.wire.requests import RequestInfo
@@ -64,6 +65,7 @@ class Watch:
     ) -> None:
         self.seq = seq
         self.info = info
+        self._secret = redaction.is_secret(info.resource, info.subresource)
         self._transport = request.transport
         self._response = response
         self._upstream = upstream
@@ -245,6 +247,8 @@ class Watch:
         faults: list[str] | None = None,
     ) -> tuple[dict, dict[str, bytes]]:
         type, raw = split_event(line)
+        if self._secret:
+            raw = redaction.body(raw)
         return {
             "kind": "event",
             "watch": self.seq,

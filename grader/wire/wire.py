@@ -11,10 +11,11 @@ the methods here may be called from any other thread and return when what they
 ask for is in force. Several wires in one process share nothing but the clock.
 
 Files, in ``run_dir/<client>/``: ``wire.jsonl`` (the record, see
-:mod:`grader.wire.records`), ``kubeconfig`` (for the process; no credential in
-it), ``wire.json`` (where it listens; there while it is in use). The sockets are
+:mod:`grader.wire.records`), ``kubeconfig`` (for the process; no credential of
+the cluster's in it, but the way into this wire, see :mod:`grader.wire.access`),
+``wire.json`` (where it listens; there while it is in use). The sockets are
 beside them where the path is short enough for a socket, else in a temporary
-folder.
+folder. No other user of the machine may read any of it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from typing import Any
 
 import aiohttp
 
-from grader.cluster import credentials
+from grader.cluster import credentials, dirs
 from grader.cluster.errors import EnvironmentProblem
 from grader.wire import control
+from grader.wire.access import Access
 from grader.wire.engine import Armed, Engine
 from grader.wire.in_use import in_use
 from grader.wire.proxy import Connections, Proxy
@@ -61,7 +63,13 @@ class Identity:
 
     @classmethod
     def of(cls, client: str) -> Identity:
-        """What a process gets where nothing else is said: ``phase4:<client>``, allowed everything."""
+        """What a process gets where nothing else is said: ``phase4:<client>``, allowed everything.
+
+        A person's own programs make what they like (``phase4 run -- kubectl apply``),
+        and a lab's work in namespaces whose names are made up for each run: no role
+        that every cluster has allows that but the one of ``system:masters``. A lab
+        on what a role must allow names a ServiceAccount in its place.
+        """
         return cls(USER_PREFIX + client, ("system:masters",))
 
     @classmethod
@@ -197,11 +205,15 @@ class Wire:
         self.record = self.folder / "wire.jsonl"
         self.kubeconfig = self.folder / "kubeconfig"
         self.rules = Rules(self)
+        #: The server's address for the process: whoever knows it may speak through the wire.
         self.url = ""
+        #: The port on 127.0.0.1; 0 until it is open.
+        self.port = 0
         #: What :meth:`grader.witness.Timeline.of` makes of this wire.
         self.timeline: Any = None
         self._cluster_kubeconfig = Path(getattr(cluster, "kubeconfig", cluster))
         self._initial = parse_rules(rules)
+        self._access = Access()
         self._proxy: Proxy | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -212,7 +224,7 @@ class Wire:
 
     def open(self) -> Wire:
         """Listen; when this returns, the first rules are in force and ``url`` is known."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        dirs.made(self.folder, private=True)
         if in_use([self.folder]):
             raise EnvironmentProblem(
                 f"A wire called {self.client} is in use in {self.folder.parent} already."
@@ -356,7 +368,13 @@ class Wire:
             # A write that is sent twice would be on record once: no retries of its own.
             session._retry_connection = False
             self._proxy = Proxy(
-                upstream, session, headers, self.identity.user, self._engine, self._recorder
+                upstream,
+                session,
+                headers,
+                self.identity.user,
+                self._access,
+                self._engine,
+                self._recorder,
             )
             server = Connections(self._proxy)
             self._proxy.web_server = server
@@ -373,7 +391,9 @@ class Wire:
         try:
             tcp = await loop.create_server(server, "127.0.0.1", 0)
             listeners.append(tcp)
-            self.url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}"
+            self.port = tcp.sockets[0].getsockname()[1]
+            self._access.port = self.port
+            self.url = f"http://127.0.0.1:{self.port}{self._access.prefix}"
             for path in (self.unix_socket, self.control_socket):
                 # Left by a wire that was killed; one in use has another folder.
                 path.unlink(missing_ok=True)
@@ -383,7 +403,8 @@ class Wire:
                 await control.serve(self._engine, self._recorder, self._proxy, reader, writer)
 
             listeners.append(await asyncio.start_unix_server(serve_control, self.control_socket))
-            os.chmod(self.control_socket, 0o600)
+            for path in (self.unix_socket, self.control_socket):
+                os.chmod(path, 0o600)
             self._describe()
             self._recorder.mark("wire_opened", user=self.identity.user, seed=self.seed)
             for rule in self._initial:
@@ -395,7 +416,7 @@ class Wire:
                 listener.close()
 
     def _describe(self) -> None:
-        self.kubeconfig.write_text(kubeconfig(self.url, self.client))
+        dirs.write_atomically(self.kubeconfig, kubeconfig(self.url, self.client), mode=0o600)
         about = {
             "client": self.client,
             "pid": os.getpid(),
@@ -405,13 +426,13 @@ class Wire:
             "record": str(self.record.absolute()),
             "opened": time.time(),
         }
-        partial = self.folder / "wire.json.part"
-        partial.write_text(json.dumps(about, indent=1) + "\n")
-        partial.replace(self.folder / "wire.json")
+        dirs.write_atomically(
+            self.folder / "wire.json", json.dumps(about, indent=1) + "\n", mode=0o600
+        )
 
 
 def kubeconfig(url: str, client: str) -> str:
-    """A kubeconfig for a process behind a wire: an address, and no credential."""
+    """A kubeconfig for a process behind a wire: its address, and no credential of the cluster's."""
     return (
         "apiVersion: v1\nkind: Config\n"
         f"clusters:\n- name: wire\n  cluster:\n    server: {url}\n"

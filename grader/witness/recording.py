@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.wire import redaction
 from grader.wire.records import WRITE_VERBS, Exchange, Record, RecordError, parse_line
 from grader.witness.timeline import Timeline
 
@@ -76,7 +77,7 @@ class Recording:
 def write(
     path: Path, header: dict[str, Any], records: Iterable[bytes], audit_events: Iterable[dict]
 ) -> int:
-    """Write a recording (atomically); returns the number of its lines.
+    """Write a recording (atomically, for its user alone); returns the number of its lines.
 
     ``records`` are lines of ``wire.jsonl``. Of the audit events the writes are
     kept, without bodies where a wire has them.
@@ -101,9 +102,9 @@ def write(
             continue
         if mine:
             event = {k: v for k, v in event.items() if k not in ("requestObject", "responseObject")}
-        lines.append(json.dumps({"kind": "audit", "event": event}).encode())
+        lines.append(json.dumps({"kind": "audit", "event": redaction.audit_event(event)}).encode())
     lines.append(json.dumps({"kind": "end", "lines": len(lines) + 1}).encode())
-    dirs.write_atomically(path, b"".join(chained(lines)))
+    dirs.write_atomically(path, b"".join(chained(lines)), mode=0o600)
     return len(lines)
 
 

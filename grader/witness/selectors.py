@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
-from grader.wire.records import WRITE_VERBS, Exchange
+from grader.wire.records import WRITE_VERBS
 from grader.wire.rules import READ_VERBS
+from grader.wire.selector import ResourceSelector
 
 #: One name, several, or any.
 Names = str | Collection[str] | None
 #: Stands for «not asked about» where None is an answer one may ask for.
 ANY: Any = object()
-
-
-class Target(NamedTuple):
-    """A resource as a query names it; ``group`` None is any, ``subresource`` ``*`` is every one."""
-
-    plural: str
-    group: str | None
-    subresource: str
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """Of ``pods``, ``pods/status``, ``pods/*`` or ``deployments.apps``."""
-        full, _, subresource = text.partition("/")
-        plural, dot, group = full.partition(".")
-        return cls(plural, group if dot else None, subresource)
-
-    def fits(self, exchange: Exchange) -> bool:
-        """Whether an exchange is about it."""
-        return (
-            exchange.resource == self.plural
-            and (self.group is None or exchange.group == self.group)
-            and (
-                exchange.subresource == self.subresource
-                or (self.subresource == "*" and bool(exchange.subresource))
-            )
-        )
 
 
 def names(given: Names) -> frozenset[str] | None:
@@ -47,9 +22,9 @@ def names(given: Names) -> frozenset[str] | None:
     return frozenset([given] if isinstance(given, str) else given)
 
 
-def targets(given: Names) -> list[Target]:
+def resources(given: Names) -> list[ResourceSelector]:
     """The resources that are asked about; empty for all."""
-    return [Target.parse(name) for name in names(given) or ()]
+    return [ResourceSelector.parse(name) for name in names(given) or ()]
 
 
 def verbs(given: Names) -> frozenset[str] | None:

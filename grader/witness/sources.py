@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from grader.wire import redaction
 from grader.wire.records import Record, RecordError, parse_line
 from grader.witness.audit import timestamp
 
@@ -110,7 +111,7 @@ class AuditFeed:
             if received >= self._since and mark not in self._seen:
                 self._seen.add(mark)
                 self._newest = max(self._newest, received)
-                found.append(event)
+                found.append(redaction.audit_event(event))
         return found
 
 

@@ -16,7 +16,7 @@ Selectors, the same in every query, all of them optional:
                 (``system:serviceaccount:kube-system:deployment-controller``);
                 ``not_by`` leaves some out
 ``verb``        as the audit log names them, or ``write``, ``read``; one or several
-``resource``    ``pods``, ``pods/status``, ``pods/*``, ``deployments.apps``
+``resource``    ``pods``, ``pods/status``, ``pods/*`` (with the Pods), ``deployments.apps``
 ``namespace``, ``name``, ``uid``  of the object
 ``owner``       the UID of one of its owners
 ``status``      what the process was told (a number, a range, or None for no answer)
@@ -40,7 +40,7 @@ from grader.wire.rules import READ_VERBS
 from grader.witness import objects, wording
 from grader.witness.knowledge import Knowledge, gather
 from grader.witness.ledger import Ledger
-from grader.witness.selectors import ANY, Names, is_status, names, plain, targets, verbs
+from grader.witness.selectors import ANY, Names, is_status, names, plain, resources, verbs
 from grader.witness.sources import AuditSource
 from grader.witness.trace import Point, Trace, begin, end
 
@@ -231,7 +231,7 @@ class Timeline:
         """Requests with their answers; a watch is the request that opened it."""
         self.refresh()
         clients, others, wanted = names(by), names(not_by), verbs(verb)
-        about = targets(resource)
+        about = resources(resource)
 
         def fits(e: Record) -> bool:
             return (
@@ -239,7 +239,7 @@ class Timeline:
                 and (clients is None or e.client in clients or e.user in clients)
                 and (others is None or not (e.client in others or e.user in others))
                 and (wanted is None or e.verb in wanted)
-                and (not about or any(t.fits(e) for t in about))
+                and (not about or any(one.matches(e) for one in about))
                 and (namespace is None or e.namespace == namespace)
                 and (name is None or e.name == name)
                 and (status is ANY or is_status(e.status, status))
@@ -286,7 +286,7 @@ class Timeline:
         """Watch events, bookmarks left out unless ``type`` names them; of ``watch`` alone if given."""
         self.refresh()
         clients, types = names(by), names(type)
-        about = targets(resource)
+        about = resources(resource)
 
         def fits(e: Record) -> bool:
             if not isinstance(e, WatchEvent):
@@ -295,7 +295,9 @@ class Timeline:
             return (
                 (clients is None or e.client in clients)
                 and (e.type in types if types is not None else e.type != "BOOKMARK")
-                and (not about or (opened is not None and any(t.fits(opened) for t in about)))
+                and (
+                    not about or (opened is not None and any(one.matches(opened) for one in about))
+                )
                 and (namespace is None or objects.namespace(e.object) == namespace)
                 and (name is None or objects.name(e.object) == name)
                 and (uid is None or objects.uid(e.object) == uid)

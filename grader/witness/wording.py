@@ -13,6 +13,7 @@ _MARKS = {
     "process_started": "process started",
     "process_killed": "process killed ({when} {verb} {resource} {name})",
     "process_exited": "process exited ({code})",
+    "request_refused": "{method} refused ({code}): not from the wire's own program",
     "wire_opened": "wire opened",
     "wire_closed": "wire closed",
 }

@@ -78,7 +78,7 @@ class Workspace:
         return chosen if chosen in lab.tracks else lab.tracks[0]
 
     def new_run(self, label: str) -> Path:
-        """A fresh folder for a run, named by time and what is run."""
+        """A fresh folder for a run, named by time (UTC) and what is run."""
         return new_folder(self.runs, label)
 
     # -- laying and replacing labs -----------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 import threading
 import time
@@ -96,6 +97,7 @@ def server(home, monkeypatch):
     monkeypatch.setenv("PHASE4_MIRROR", one.url)
     monkeypatch.setattr(pins, "goos", lambda: "linux")
     monkeypatch.setattr(pins, "goarch", lambda: "amd64")
+    monkeypatch.setattr(pins, "DIGESTS", {})
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     yield one
@@ -216,8 +218,47 @@ def test_no_checksum_file_no_file(server, target):
 
 def test_a_pin_wins(server, target, monkeypatch):
     server.publish("kubectl")
-    monkeypatch.setitem(download.PINNED, release("kubectl").url, "0" * 64)
-    with pytest.raises(DownloadFailed, match="arrived damaged"):
+    key = ("kubectl", pins.KUBERNETES, "linux-amd64")
+    monkeypatch.setattr(pins, "DIGESTS", {key: "0" * 64})
+    with pytest.raises(DownloadFailed, match=r"arrived damaged: .*, pinned is 000000000000"):
+        fetch("kubectl", target, quiet)
+    assert not target.exists()
+    # It is enough: nobody is asked for a checksum.
+    monkeypatch.setattr(pins, "DIGESTS", {key: hashlib.sha256(CONTENT).hexdigest()})
+    server.asked.clear()
+    fetch("kubectl", target, quiet)
+    assert target.read_bytes() == CONTENT
+    assert not any(path.endswith(".sha256") for path, _ in server.asked)
+
+
+def test_a_pin_of_another_version_or_machine_does_not_count(server, target, monkeypatch):
+    server.publish("kubectl")
+    others = [("kubectl", "v1.0.0", "linux-amd64"), ("kubectl", pins.KUBERNETES, "linux-arm64")]
+    monkeypatch.setattr(pins, "DIGESTS", dict.fromkeys(others, "0" * 64))
+    fetch("kubectl", target, quiet)
+    assert target.read_bytes() == CONTENT
+
+
+def test_the_pins_are_of_the_versions_in_use():
+    for (name, version, platform), digest in pins.DIGESTS.items():
+        assert pins.VERSIONS[name] == version, "its digests go with the version"
+        assert re.fullmatch("[0-9a-f]{64}", digest)
+        assert release(name, *platform.split("-")) is not None
+
+
+def test_a_mirror_over_plain_http_is_refused(home, target, monkeypatch):
+    monkeypatch.setenv("PHASE4_MIRROR", "http://mirror.example")
+    monkeypatch.setattr(pins, "DIGESTS", {})
+    monkeypatch.setattr(download, "_opened", lambda *_: pytest.fail("it was asked"))
+    with pytest.raises(DownloadFailed, match="^http://mirror.example is not https") as caught:
+        fetch("kubectl", target, quiet)
+    assert not caught.value.offline
+
+
+def test_a_redirect_to_plain_http_is_not_followed(server, target):
+    path = server.publish("kubectl")
+    server.redirects[path] = "http://mirror.example/kubectl"
+    with pytest.raises(DownloadFailed, match="^http://mirror.example is not https"):
         fetch("kubectl", target, quiet)
 
 
@@ -252,7 +293,7 @@ def test_a_full_disk_is_one_sentence(server, home, target):
         fetch("kubectl", target, quiet)
 
 
-@pytest.mark.parametrize("mirror", ["http://no-such-host.invalid", "http://127.0.0.1:9"])
+@pytest.mark.parametrize("mirror", ["https://no-such-host.invalid", "http://127.0.0.1:9"])
 def test_no_network_is_known_in_seconds(home, target, monkeypatch, mirror):
     monkeypatch.setenv("PHASE4_MIRROR", mirror)
     begun = time.monotonic()

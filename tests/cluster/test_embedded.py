@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import boot, bootstrap, embedded, pins, process, template
+from grader.cluster import boot, bootstrap, components, embedded, machine, pins, process, template
 from grader.cluster.api import Api, ApiError
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.interface import Capability
@@ -311,8 +313,10 @@ def test_from_nothing_and_from_the_template(own_home):
     first = clusters.ensure("a")
     assert template.there()
     Api(first).create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    certificate = _ca(first)
     second = clusters.ensure("a", fresh=True)
     assert Api(second).find("configmaps", "x") is None
+    assert _ca(second) == certificate, "a good one is used again"
     assert clusters.names() == ["a"]
     assert clusters.stop("a") and nothing_runs(own_home)
     assert clusters.find("a") is None and not clusters.stop("a")
@@ -329,6 +333,47 @@ def test_a_damaged_template_is_replaced(own_home):
     assert Api(clusters.ensure("a")).get("nodes", "node-1")
     assert template.there()
     clusters.stop("a")
+
+
+@pytest.mark.parametrize("component", boot.SERVERS)
+def test_a_start_from_the_template_that_fails_late_is_made_again_without(
+    own_home, component, monkeypatch
+):
+    clusters.ensure("a")
+    clusters.stop("a")
+    kept = template.folder().stat().st_ino
+    ready, killed = boot._ready, []
+
+    def dies_first(api: Api) -> bool:
+        if not killed:
+            killed.extend(one for one in records.live() if one.name == component)
+            killed[0].kill()
+            killed[0].wait(30)
+            return False
+        return ready(api)
+
+    monkeypatch.setattr(boot, "_ready", dies_first)
+    said: list[str] = []
+    found = clusters.ensure("a", progress=said.append)
+    assert killed and "the kept copy of etcd's data is of no use; starting without it" in said
+    assert Api(found).get("nodes", "node-1")
+    assert template.there() and template.folder().stat().st_ino != kept
+    clusters.stop("a")
+
+
+def test_a_start_that_fails_without_the_template_too_fails_once(own_home, monkeypatch):
+    clusters.ensure("a")
+    clusters.stop("a")
+    tried = []
+
+    def lost(*_, from_template):
+        tried.append(from_template)
+        raise ClusterLost("etcd ended.")
+
+    monkeypatch.setattr(boot, "_bring_up", lost)
+    with pytest.raises(ClusterLost, match="etcd ended"):
+        clusters.ensure("a")
+    assert tried == [True, False] and not template.there() and nothing_runs(own_home)
 
 
 @pytest.fixture(params=["fresh", "warm"])
@@ -430,6 +475,98 @@ def test_a_stopped_cluster_ends_though_a_part_is_halted(own_home):
         os.kill(one.pid, signal.SIGSTOP)
     clusters.stop("a")
     assert nothing_runs(own_home)
+
+
+#: What a list, a URL, a pattern, a format or a shell would take for something of its own.
+ODD = "a,b=c %41 [d] {e} 'f' \"g\" $h #i;k?l & ü \\ m"
+
+
+def test_a_path_may_hold_anything(tmp_path, assets, monkeypatch):
+    root = tmp_path / ODD
+    monkeypatch.setenv("PHASE4_HOME", str(root / "home"))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(shutil.copytree(assets, root / "bin", True)))
+    manifests = shutil.copytree(components.MANIFESTS, root / "manifests")
+    for module in (components, bootstrap, template):
+        monkeypatch.setattr(module, "MANIFESTS", manifests)
+    try:
+        for fresh in (False, True):
+            found = clusters.ensure("a", fresh=fresh)
+        found.restart("kwok")
+        found.compact()
+        assert Api(found).get("nodes", "node-1")
+        kubectl = [str(root / "bin" / "kubectl"), "get", "nodes", "-o", "name"]
+        environment = {**os.environ, "KUBECONFIG": str(found.kubeconfig)}
+        assert subprocess.check_output(kubectl, env=environment, text=True) == "node/node-1\n"
+    finally:
+        clusters.stop("a")
+
+
+def test_a_colon_would_split_kubeconfig(tmp_path, assets, monkeypatch):
+    monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "a:b"))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    with pytest.raises(EnvironmentProblem, match="has a : in it.* Set PHASE4_HOME"):
+        clusters.ensure("a")
+
+
+@pytest.mark.parametrize("component", pins.COMPONENTS)
+def test_no_argument_holds_a_path_of_this_machine(component, tmp_path):
+    arguments = components.arguments(component, components.Layout(tmp_path), 1)
+    assert not any(str(place) in " ".join(arguments) for place in (tmp_path, components.MANIFESTS))
+
+
+def test_the_cluster_is_known_under_another_host_name(own_home, monkeypatch):
+    before = clusters.ensure("a").processes()
+    monkeypatch.setattr(process, "_host", lambda: "renamed")
+    after = clusters.ensure("a").processes()
+    assert {n: one.pid for n, one in after.items()} == {n: one.pid for n, one in before.items()}
+    assert clusters.stop("a") and nothing_runs(own_home)
+
+
+def test_another_machines_cluster_is_left_alone(own_home, monkeypatch):
+    """Two machines that share a home: nothing is ended, replaced or started beside it."""
+    found = clusters.ensure("a")
+    here = machine.here()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(machine, "here", lambda: replace(here, id="other", boot="other"))
+        assert found.processes() == {}
+        for ask in (clusters.find, clusters.ensure, clusters.stop):
+            with pytest.raises(EnvironmentProblem, match="runs on another machine or in a cont"):
+                ask("a")
+        with pytest.raises(EnvironmentProblem, match="on another machine"):
+            clusters.ensure("a", fresh=True)
+        assert records.live() == []
+    assert set(found.processes()) == set(pins.COMPONENTS)
+    assert Api(clusters.find("a")).get("nodes", "node-1")
+    clusters.stop("a")
+
+
+def test_a_cluster_without_records_is_not_replaced(own_home):
+    found = clusters.ensure("a")
+    kept = {path: path.read_text() for path in records.folder.iterdir()}
+    for path in kept:
+        path.unlink()
+    for ask in (clusters.find, clusters.ensure, clusters.stop):
+        with pytest.raises(EnvironmentProblem, match="no record says which process it is"):
+            ask("a")
+    for path, text in kept.items():
+        path.write_text(text)
+    assert Api(found).get("nodes", "node-1")
+    clusters.stop("a")
+
+
+def test_a_cluster_that_cannot_be_mended_is_not_replaced_in_silence(own_home, capsys):
+    found = clusters.ensure("a")
+    for one in found.processes().values():
+        one.end(sweep=False)
+    for path in found.layout.etcd.rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"not a database")
+    assert clusters.find("a") is None
+    assert Api(clusters.ensure("a")).get("nodes", "node-1")
+    said = capsys.readouterr().err
+    assert "cluster a cannot be mended, so an empty one takes its place; what was in it" in said
+    assert "etcd ended" in said
+    clusters.stop("a")
 
 
 @pytest.mark.parametrize("name", ["A", "a/b", "..", "-a", "a" * 41])

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from grader.cluster import process
+from grader.cluster import machine, process
+from grader.cluster.machine import Machine
 from grader.cluster.process import NotStarted, Records, birth, records, wait_gone
 
 
@@ -162,13 +164,94 @@ def test_a_stale_record_never_kills_a_stranger(home):
         stranger.wait()
 
 
-def test_another_machines_record_is_left_alone(home):
-    one = records.start(["sleep", "60"], name="x", kind="learner")
-    path = home / "state" / "processes" / f"{one.id}.json"
-    text = path.read_text()
-    path.write_text(json.dumps({**json.loads(text), "host": "elsewhere"}))
-    assert records.reap() == [] and path.exists()
-    path.write_text(text)
+def rewritten(one, **changes) -> Path:
+    """The record of a process, with some fields as another machine would have written them."""
+    path = records.folder / f"{one.id}.json"
+    data = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
+    return path
+
+
+@pytest.fixture
+def sleeper(home):
+    return records.start(["sleep", "60"], name="x", kind="learner")
+
+
+def test_the_machine_is_the_same_under_another_name(sleeper, monkeypatch):
+    monkeypatch.setattr(process, "_host", lambda: "renamed")
+    (found,) = records.live()
+    assert found.id == sleeper.id and records.reap() == [found]
+    assert not sleeper.alive() and records.all() == []
+
+
+def test_an_older_versions_record_is_known_though_the_name_changed(sleeper):
+    rewritten(sleeper, machine=None, host="the-name-before")
+    assert [one.id for one in records.reap()] == [sleeper.id] and not sleeper.alive()
+
+
+HERE = machine.here()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Machine("another", "another boot", HERE.pids),
+        Machine("", "another boot", HERE.pids),
+        Machine(HERE.id, HERE.boot, "pid:[1]"),
+        None,
+    ],
+    ids=["machine", "machine without an id", "container", "machine of an older version"],
+)
+def test_anothers_record_is_left_alone(sleeper, where):
+    """Though its process id is that of a stranger here."""
+    changes = {"machine": where and asdict(where), "born": "another boot:1"}
+    path = rewritten(sleeper, **changes, host="elsewhere")
+    assert records.all() == [] and records.reap() == [] and path.exists()
+    assert [one.host for one in records.all(here=False)] == ["elsewhere"]
+    assert sleeper.alive()
+    sleeper.end()
+
+
+def test_a_record_of_before_the_last_boot_goes(sleeper, monkeypatch):
+    known = Machine("installation", "now", "pid:[1]")
+    monkeypatch.setattr(machine, "here", lambda: known)
+    before = asdict(Machine("installation", "before", "pid:[2]"))
+    path = rewritten(sleeper, machine=before, born="before:1", pid=os.getppid())
+    assert records.reap() == [] and not path.exists()
+
+
+class MacLibrary:
+    """What the C library of macOS is asked."""
+
+    def sysctlbyname(self, name, value, size, *_):
+        assert (name, size._obj.value) == (b"kern.bootsessionuuid", 256)
+        value.value = b"A-BOOT"
+        return 0
+
+    def gethostuuid(self, value, patience):
+        assert list(patience) == [1, 0]
+        value[:] = range(16)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("library", "boot"), [(MacLibrary(), "A-BOOT"), (object(), "")], ids=["macOS", "another"]
+)
+def test_what_tells_a_machine_without_proc(monkeypatch, library, boot):
+    monkeypatch.setattr(machine.sys, "platform", "darwin")
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda _: library)
+    found = machine.here.__wrapped__()
+    assert (found.boot, found.pids, len(found.id)) == (boot, "", 16 if boot else 0)
+    # Where nothing tells a machine, the records fall back to its name.
+    assert found.sees(found) == bool(boot)
+
+
+def test_what_tells_a_machine():
+    assert HERE == machine.here() and HERE.boot
+    if sys.platform == "linux":
+        assert birth(os.getpid()).startswith(HERE.boot) and HERE.pids.startswith("pid:[")
+    else:
+        assert HERE.id
 
 
 def test_a_broken_record_is_removed(home):

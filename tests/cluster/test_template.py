@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
+import pytest
+
 from grader.cluster import template
+from grader.cluster.errors import EnvironmentProblem
 
 
 def test_a_copy_is_the_same_and_smaller(home, tmp_path):
@@ -41,3 +45,24 @@ def test_an_older_courses_template_goes(home, tmp_path):
     old.mkdir(parents=True)
     template.capture(tmp_path / "etcd")
     assert not old.exists() and template.there()
+
+
+def test_one_that_cannot_be_read_goes(home, tmp_path):
+    template.folder().parent.mkdir(parents=True)
+    template.folder().write_text("a file where a folder should be")
+    assert not template.restore(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists() and not template.folder().exists()
+
+
+@pytest.mark.parametrize(("code", "says"), [(errno.ENOSPC, "is full"), (errno.EFBIG, "ulimit -f")])
+def test_a_limit_of_the_machine_is_not_the_templates_fault(home, tmp_path, monkeypatch, code, says):
+    (tmp_path / "etcd").mkdir()
+    template.capture(tmp_path / "etcd")
+
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(template, "_copy", refuse)
+    with pytest.raises(EnvironmentProblem, match=says):
+        template.restore(tmp_path / "copy")
+    assert template.there()

@@ -227,5 +227,16 @@ def test_variants_and_tracks(tree, tmp_path):
     assert "NotImplementedError" in (starter / "stages.py").read_text()
 
 
+def test_the_track_of_an_answer_may_be_in_the_artifacts_alone():
+    assert not (cut.tree.SOLUTIONS / "4.1.4" / "python").exists()
+    assert cut.tracks("4.1.4") == ["python", "go"]
+
+
+def test_artifacts_are_laid_out_as_answers_and_stubs(tmp_path):
+    cut.lay_artifacts("python", tmp_path, stubs=lambda path: path.startswith("foo_controller/"))
+    assert 'emit("' not in (tmp_path / "foo_controller" / "controller.py").read_text()
+    assert "not written yet" not in (tmp_path / "machinery" / "workqueue.py").read_text()
+
+
 def test_the_courses_own_exercises_are_up_to_date():
     assert [str(change) for change in cut.differences()] == []

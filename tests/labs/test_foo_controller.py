@@ -1,33 +1,128 @@
-"""The course's controller and lab 4.1.4's copy of it: one text, but for what the lab adds."""
+"""The Foo controller on the machinery, with an API server in memory."""
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import time
+import copy
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-
 from foo_controller import controller
-from grader.course import ROOT
-from grader.cut.regions import render
+from machinery.api import ApiError
+from machinery.objects import DeletedFinalStateUnknown
 
-STAGES = Path("solutions/4.1.4/python/stages.py")
+from grader.labs import stage_lines
 
-
-def test_the_starter_of_4_1_4_is_the_controller_with_one_function_more():
-    starter = render((ROOT / STAGES).read_text(encoding="utf-8"), STAGES, "stub")
-    assert starter is not None
-    code = starter.partition('"""\n\n')[2]
-    added = re.compile(r"^_stdout = .*?sys\.stdout\.flush\(\)\n", re.DOTALL | re.MULTILINE)
-    ours = Path(controller.__file__).read_text(encoding="utf-8").partition('"""\n\n')[2]
-    assert added.sub("", code, count=1) == ours
+from .fake_api import PATIENCE, FakeApi
 
 
-def foo(**spec) -> dict:
-    metadata = {"name": "a", "namespace": "ns", "uid": "u-1", "resourceVersion": "1"}
-    return {"kind": "Foo", "metadata": metadata, "spec": {"deploymentName": "d", **spec}}
+def foo(deploymentName: str = "d", **spec) -> dict:
+    return {
+        "apiVersion": "samplecontroller.k8s.io/v1alpha1",
+        "kind": "Foo",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u-1", "resourceVersion": "1"},
+        "spec": {"deploymentName": deploymentName, **spec},
+    }
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def printed(monkeypatch) -> io.StringIO:
+    """The controller's stdout."""
+    stdout = io.StringIO()
+    monkeypatch.setattr(controller, "sys", SimpleNamespace(stdout=stdout))
+    return stdout
+
+
+@pytest.fixture
+def start(api, printed) -> Iterator[Callable[[], controller.FooController]]:
+    """Start the controller; at the end it is stopped, and nothing of it is left."""
+    stopping = threading.Event()
+    running = []
+
+    def begin() -> controller.FooController:
+        made = controller.FooController(api)
+        running.append(threading.Thread(target=made.run, args=(2, stopping)))
+        running[0].start()
+        return made
+
+    yield begin
+    stopping.set()
+    for thread in running:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def written(api: FakeApi, verb: str) -> list[dict]:
+    return [write for write in api.writes if write["verb"] == verb]
+
+
+def test_a_foo_gets_a_deployment_and_its_status_follows(api, start):
+    made = api.put("foos", foo(replicas=2))
+    start()
+    api.until(lambda: written(api, "merge status"))
+    create = written(api, "create")[0]
+    assert create["key"] == "ns/d" and create["query"] == {"fieldManager": "foo-controller"}
+    (owner,) = create["body"]["metadata"]["ownerReferences"]
+    assert owner["uid"] == made["metadata"]["uid"] and owner["controller"]
+    live = api.find("deployments", "ns/d")
+    assert live is not None and live["spec"]["replicas"] == 2
+    api.put("deployments", {**live, "status": {"availableReplicas": 2}})
+    api.until(lambda: api.find("foos", "ns/a")["status"] == {"availableReplicas": 2})
+    assert written(api, "merge status")[-1]["body"] == {"status": {"availableReplicas": 2}}
+
+
+def test_what_it_owns_is_put_back_by_an_apply_of_that_alone(api, start):
+    api.put("foos", foo(replicas=2))
+    start()
+    api.until(lambda: written(api, "merge status"))
+    live = api.find("deployments", "ns/d")
+    live["metadata"]["labels"] = {"foreign": "yes"}
+    live["spec"]["replicas"] = 9
+    live = api.put("deployments", live)
+    api.until(lambda: written(api, "apply"))
+    apply = written(api, "apply")[0]
+    assert apply["query"] == {"fieldManager": "foo-controller", "force": "true"}
+    assert apply["body"]["metadata"]["uid"] == live["metadata"]["uid"]
+    assert "labels" not in apply["body"]["metadata"]
+    assert api.find("deployments", "ns/d")["metadata"]["labels"] == {"foreign": "yes"}
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["an event", "a relist"])
+def test_a_deployment_that_is_gone_is_made_again(api, start, seen):
+    api.put("foos", foo(replicas=1))
+    start()
+    api.until(lambda: written(api, "merge status"))
+    api.delete("deployments", "ns/d", seen=seen)
+    api.until(lambda: api.find("deployments", "ns/d"))
+
+
+def test_a_deployment_of_somebody_else_is_left_alone(api, start):
+    other = controller.deployment_for(foo(replicas=7))  # its owner is a Foo of another UID
+    api.put("deployments", other)
+    api.put("foos", foo(replicas=1))
+    made = start()
+    for informer in made.informers:
+        assert informer.wait_for_sync(PATIENCE)
+    with pytest.raises(ApiError, match="belongs to someone else"):
+        made.sync("ns/a")
+    assert api.writes == []
+
+
+def test_nothing_is_written_for_a_foo_that_is_gone(api, start):
+    made = start()
+    for informer in made.informers:
+        assert informer.wait_for_sync(PATIENCE)
+    made.sync("ns/a")
+    assert api.writes == []
 
 
 def test_defaults_and_additions_of_others_are_no_difference():
@@ -55,65 +150,32 @@ def test_a_foo_without_replicas_leaves_them_to_others():
     assert "replicas" not in controller.deployment_for(foo())["spec"]
 
 
-def test_a_key_added_while_it_is_worked_on_is_handed_out_once_more_and_not_to_a_second_worker():
-    queue = controller.WorkQueue()
-    queue.add("k")
-    assert queue.get() == "k"
-    queue.add("k")
-    queue.add("k")
-    queue.add("other")
-    assert queue.get() == "other"
-    queue.done("k")
-    assert queue.get() == "k"
-    queue.done("k")
-    queue.shut_down()
-    assert queue.get() is None
+def test_the_stages_print_a_line_each_in_their_order(api, start, printed):
+    start()
+    made = api.put("foos", foo(replicas=2))
+    api.until(lambda: written(api, "merge status"))
+    lines = stage_lines.parse(printed.getvalue().splitlines(), "ns")
+    first = list(dict.fromkeys(line.stage for line in lines))
+    assert first == list(stage_lines.STAGES)
+    version = int(made["metadata"]["resourceVersion"])
+    heard = [stage_lines.Heard("ns/a", version, "ADDED", 0.0)]
+    stage_lines.require_order(lines, heard)
+    stage_lines.require_cached(lines, heard)
+    stage_lines.require_enqueued(lines)
 
 
-def test_failures_double_the_delay_until_forgotten():
-    queue = controller.WorkQueue()
-    gaps = []
-    for _ in range(4):
-        began = time.monotonic()
-        queue.add_rate_limited("k")
-        assert queue.get() == "k"
-        gaps.append(time.monotonic() - began)
-        queue.done("k")
-    assert gaps[0] >= 0.005 and gaps[3] >= 0.04
-    queue.forget("k")
-    assert not queue._failures
+def test_what_a_list_no_longer_has_is_taken_out_of_the_cache_with_a_line(printed):
+    cache = controller.Cache()
+    cache.replace([foo()], "1")
+    new = copy.deepcopy(foo())
+    new["metadata"] |= {"name": "b", "resourceVersion": "2"}
+    cache.replace([new], "2")
+    cache.delete(DeletedFinalStateUnknown("ns/b", new))
+    lines = [json.loads(line) for line in printed.getvalue().splitlines()]
+    assert [(line["key"], line["resourceVersion"]) for line in lines] == [
+        ("ns/a", "1"), ("ns/a", "1"), ("ns/b", "2"), ("ns/b", "2"),
+    ]  # fmt: skip
 
 
-def informer() -> tuple[controller.Informer, list]:
-    told: list = []
-    found = controller.Informer(controller.DeltaQueue(), controller.Indexer())
-    found.on_add = lambda obj: told.append(("add", obj["metadata"]["name"]))
-    found.on_update = lambda old, new: told.append(("update", new["metadata"]["name"]))
-    found.on_delete = lambda obj: told.append(("delete", obj))
-    return found, told
-
-
-def test_a_relist_tells_of_deletes_that_nobody_saw_with_the_last_known_state():
-    found, told = informer()
-    found._replace([foo()])
-    found._replace([])
-    assert told[0] == ("add", "a")
-    kind, tombstone = told[1]
-    assert kind == "delete" and isinstance(tombstone, controller.Tombstone)
-    assert tombstone.key == "ns/a" and tombstone.last_known == foo()
-    assert found.indexer.get("ns/a") is None
-
-
-def test_the_indexer_has_it_before_a_handler_is_told():
-    found, _ = informer()
-    seen = []
-    found.on_add = lambda obj: seen.append(found.indexer.get("ns/a"))
-    found._upsert(foo())
-    assert seen == [foo()]
-
-
-@pytest.mark.parametrize("name", ["foo_controller.controller"])
-def test_it_needs_nothing_of_the_grader(name):
-    spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.origin is not None
-    assert "grader" not in Path(spec.origin).read_text(encoding="utf-8")
+def test_it_needs_nothing_of_the_grader():
+    assert "grader" not in Path(controller.__file__).read_text(encoding="utf-8")

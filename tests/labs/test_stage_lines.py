@@ -77,6 +77,15 @@ def test_a_delete_ends_in_a_reconcile_that_finds_nothing():
     assert judge(lines, heard(5, deleted=7)) == ""
 
 
+def test_a_handler_may_run_after_the_object_was_deleted():
+    first, second = passing(5), passing(7, deleted=True)
+    late = line("handler", 5, cached=None)
+    lines = [*first[:3], *second[:3], late, line("enqueue"), *second[3:], *worked(None)]
+    assert judge(lines, heard(5, deleted=7)) == ""
+    early = [*first[:3], late, line("enqueue"), *second, *worked(None)]
+    assert judge(early, heard(5, deleted=7)) == "cache-behind-handler"
+
+
 def test_a_worker_may_see_a_delete_before_the_indexer_line_says_so():
     # It looks up after the removal, which is before the line about it.
     lines = passing(5) + [line("dequeue"), line("reconcile")] + passing(7, deleted=True)

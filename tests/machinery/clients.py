@@ -23,10 +23,10 @@ CONFIGMAPS = Resource("", "v1", "configmaps")
 class Follower(Protocol):
     """An informer that runs: what its handler was told, and what its cache has."""
 
-    def wait(self, *wanted: Any, timeout: float = 20) -> None:
+    def wait(self, *wanted: Any, timeout: float = 60) -> None:
         """Wait until the handler was told all of ``wanted`` (in any order)."""
 
-    def wait_count(self, count: int, timeout: float = 20) -> None:
+    def wait_count(self, count: int, timeout: float = 60) -> None:
         """Wait until the handler was told ``count`` things, however they are noted."""
 
     def notes(self) -> list[list[Any]]: ...
@@ -52,12 +52,12 @@ class _Notes:
         with self.changed:
             return [note for note in self.told if note[0] != "synced"]
 
-    def wait_count(self, count: int, timeout: float = 20) -> None:
+    def wait_count(self, count: int, timeout: float = 60) -> None:
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.notes()) >= count, timeout):
                 raise TimeoutError(f"waited for {count} notes; told: {self.told}")
 
-    def wait(self, *wanted: Any, timeout: float = 20) -> None:
+    def wait(self, *wanted: Any, timeout: float = 60) -> None:
         wanted_lists = [list(one) for one in wanted]
         with self.changed:
             done = self.changed.wait_for(
@@ -124,7 +124,7 @@ class Ours(_Notes):
         return self.informer.has_synced()
 
     def close(self) -> None:
-        assert self.informer.stop(timeout=30), "a thread did not end"
+        assert self.informer.stop(timeout=60), "a thread did not end"
 
 
 class ClientGo(_Notes):
@@ -174,7 +174,7 @@ class ClientGo(_Notes):
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self._stores) > before, 20)
+            assert self.changed.wait_for(lambda: len(self._stores) > before, 60)
             return self._stores[-1]
 
     def store(self) -> list[str]:

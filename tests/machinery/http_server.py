@@ -93,7 +93,7 @@ class ApiServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> ApiServer:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_exception: Any) -> None:
@@ -120,7 +120,7 @@ class ApiServer:
             }
             obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **fields}
             self.objects[name] = obj
-            self._record("MODIFIED" if old else "ADDED", obj)
+            self.record("MODIFIED" if old else "ADDED", obj)
             return obj
 
     def delete(self, name: str, hidden: bool = False) -> None:
@@ -130,9 +130,10 @@ class ApiServer:
             last = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
             if hidden:
                 self.faults.hidden.add(str(self.version))
-            self._record("DELETED", last)
+            self.record("DELETED", last)
 
-    def _record(self, type_: str, obj: dict[str, Any]) -> None:
+    def record(self, type_: str, obj: dict[str, Any]) -> None:
+        """An event, told to every watch. The caller holds ``changed``."""
         self.history.append((self.version, type_, obj))
         self.changed.notify_all()
 
@@ -153,7 +154,7 @@ class ApiServer:
         with self.changed:
             return [request.kind for request in self.requests]
 
-    def wait_for_requests(self, kind: str, count: int, timeout: float = 20) -> None:
+    def wait_for_requests(self, kind: str, count: int, timeout: float = 60) -> None:
         """Wait until ``count`` requests of ``kind`` have come."""
         until = time.monotonic() + timeout
         with self.changed:

@@ -36,7 +36,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "solutions" / "artifacts" / "python")]
 
 from . import traces  # noqa: E402
 from .comparing import equal, replay  # noqa: E402
-from .oracle import build  # noqa: E402
+from .oracle import build, given_oracle  # noqa: E402
 
 #: Drawn by hypothesis, of those asked for.
 DRAWN = 0.02
@@ -147,12 +147,20 @@ def recombined(family: Family, pool: list[Any], rng: random.Random) -> Trace:
     return family.whole(some[0][0], lists)
 
 
-def distinct(family: Family, count: int, number: int) -> Iterator[tuple[Trace, str]]:
-    """That many traces as they are and as JSON, none twice."""
+def distinct(
+    family: Family, count: int, number: int, pool: list[Any] | None = None
+) -> Iterator[tuple[Trace, str]]:
+    """That many traces as they are and as JSON, none twice.
+
+    They are made of those in ``pool``, which are not among them; without one
+    some are drawn, and are.
+    """
     rng = random.Random(number)
-    pool = drawn(family, max(200, int(count * DRAWN)), number)
+    new = pool is None
+    if pool is None:
+        pool = drawn(family, max(200, int(count * DRAWN)), number)
     seen: set[int] = set()
-    whole = (family.whole(*family.parts(one)) for one in pool)
+    whole = (family.whole(*family.parts(one)) for one in (pool if new else ()))
     while len(seen) < count:
         trace = next(whole, None) or recombined(family, pool, rng)
         text = json.dumps(trace)
@@ -165,14 +173,16 @@ class Different(AssertionError):
     """A trace with an outcome that is not client-go's."""
 
 
-def compare(name: str, count: int, number: int, oracle: Path) -> tuple[int, int, float]:
+def compare(
+    name: str, count: int, number: int, oracle: Path, pool: list[Any] | None = None
+) -> tuple[int, int, float]:
     """How many traces and calls were equal, and the seconds.
 
-    ``number`` is the seed. Raises :class:`Different` at the first trace that is not.
+    ``number`` is the seed; ``pool`` is as in :func:`distinct`. Raises :class:`Different` at the first trace that is not.
     """
     started = time.monotonic()
     done = calls = 0
-    source = distinct(FAMILIES[name], count, number)
+    source = distinct(FAMILIES[name], count, number, pool)
     with ThreadPoolExecutor(1) as aside:
         while batch := list(itertools.islice(source, BATCH)):
             text = "\n".join(text for _, text in batch) + "\n"
@@ -201,7 +211,7 @@ def main() -> None:
     if unknown := set(chosen.structures) - set(FAMILIES):
         parser.error(f"there is no {min(unknown)}; there are: {', '.join(FAMILIES)}")
     with tempfile.TemporaryDirectory() as folder:
-        oracle = chosen.oracle or build(Path(folder))
+        oracle = chosen.oracle or given_oracle() or build(Path(folder))
         print(f"seed {chosen.seed}\n\n| structure | traces | calls | differences | seconds |")
         print("|---|--:|--:|--:|--:|", flush=True)
         for name in chosen.structures or FAMILIES:

@@ -151,7 +151,7 @@ def replay_informer(trace: dict[str, Any]) -> dict[str, Any]:
     registration = informer.add_handler(handler)
     informer.start()
     try:
-        assert script.over.wait(30), f"the script did not end: {script.requests}"
+        assert script.over.wait(60), f"the script did not end: {script.requests}"
         settle(informer)
         outcome = {
             "requests": list(script.requests),
@@ -164,7 +164,7 @@ def replay_informer(trace: dict[str, Any]) -> dict[str, Any]:
         settle(informer)
         outcome["late_synced"] = late_registration.has_synced()
     finally:
-        stopped = informer.stop()
+        stopped = informer.stop(60)
         script.stopped.set()
     assert stopped, "a thread did not end"
     return {**outcome, "notes": handler.notes, "late": late.notes}
@@ -179,5 +179,5 @@ def settle(informer: SharedInformer) -> None:
         # Not with delete(): that would count as the first thing ever heard of the server.
         informer._queue._append(Delta(DeltaType.DELETED, MARK))
     for listener in list(informer._listeners):
-        assert listener._handler.marked.wait(30), "a handler is stuck"
+        assert listener._handler.marked.wait(60), "a handler is stuck"
         listener._handler.marked.clear()

@@ -38,8 +38,8 @@ def test_a_watch_list_that_is_refused_for_the_newest_state_too_is_followed_by_a_
     script = Script(trace["answers"], clock)
     informer = SharedInformer(script, clock=clock, on_error=lambda error: None)
     informer.start()
-    assert script.over.wait(10)
-    informer.stop()
+    assert script.over.wait(60)
+    informer.stop(60)
     assert len(clock.waits) == 50
     assert min(clock.waits) >= 0.8
 
@@ -71,8 +71,8 @@ def test_a_handler_that_raises_is_told_the_rest_and_counts_as_synced():
 
     registration = informer.add_handler(Raises())
     informer.start()
-    assert done.wait(10)
-    assert registration.wait_for_sync(10)
+    assert done.wait(60)
+    assert registration.wait_for_sync(60)
     assert sorted(told) == ["a", "b", "c"]
     assert [str(error) for error in errors] == ["a bug"] * 3
-    assert informer.stop()
+    assert informer.stop(60)

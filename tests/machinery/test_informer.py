@@ -7,6 +7,8 @@ import threading
 import pytest
 from machinery.informer import SharedInformer
 from machinery.listener import Handler
+from machinery.real_fifo import RealFIFO
+from machinery.store import Store
 
 from .clients import Ours
 from .http_server import ApiServer, Faults
@@ -34,7 +36,7 @@ class Recorder(Handler):
 
     def wait(self, count: int) -> list[tuple]:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.told) >= count, 20), self.told
+            assert self.changed.wait_for(lambda: len(self.told) >= count, 60), self.told
             return list(self.told)
 
 
@@ -47,7 +49,7 @@ def test_a_slow_handler_holds_up_nobody_and_is_synced_last():
 
         class Slow(Recorder):
             def on_add(self, obj, in_initial_list):
-                go_on.wait(20)
+                go_on.wait(60)
                 super().on_add(obj, in_initial_list)
 
         slow = Slow()
@@ -59,7 +61,7 @@ def test_a_slow_handler_holds_up_nobody_and_is_synced_last():
         ours.wait(("add", "default/d@14/uid-4", False))
         assert not registration.has_synced()
         go_on.set()
-        assert registration.wait_for_sync(20)
+        assert registration.wait_for_sync(60)
         assert len(slow.wait(4)) == 4
         ours.close()
 
@@ -78,7 +80,7 @@ def test_the_cache_has_what_a_handler_is_told():
         ours.informer.add_handler(Looks())
         for i in range(50):
             server.put(f"object-{i}")
-        ours.wait(("add", "default/object-49@60/uid-50"), timeout=20)
+        ours.wait(("add", "default/object-49@60/uid-50"))
         assert behind == []
         ours.close()
 
@@ -132,12 +134,36 @@ def test_no_thread_is_left():
         assert not names & {"reflector", "informer", "handler", "resync"}
 
 
+def test_a_queue_and_a_store_of_the_callers_take_the_place_of_its_own():
+    passed = []
+
+    class Queue(RealFIFO):
+        def replace(self, objs, resource_version=""):
+            passed.append(("queue", len(objs)))
+            super().replace(objs, resource_version)
+
+    class Cache(Store):
+        def replace(self, objs, resource_version=""):
+            super().replace(objs, resource_version)
+            passed.append(("store", len(self)))
+
+    cache = Cache()
+    with ApiServer() as server:
+        server.put("a")
+        ours = Ours(server.url, queue=Queue(), store=cache)
+        ours.wait(("synced",))
+        assert ours.informer.store is cache and cache.get("default/a")
+        assert passed == [("queue", 1), ("store", 1)]
+        assert ours.informer.lister.list("default") == cache.list()
+        ours.close()
+
+
 def test_twice_started_and_used_after_stop():
     informer = SharedInformer(Script({}, JumpingClock()), clock=JumpingClock())
     informer.start()
     with pytest.raises(RuntimeError):
         informer.start()
-    informer.stop()
+    informer.stop(60)
     with pytest.raises(RuntimeError):
         informer.add_handler(Recorder())
 
@@ -147,4 +173,4 @@ def test_wait_for_sync_ends_when_stopped():
     registration = informer.add_handler(Recorder())
     informer.start()
     threading.Timer(0.05, informer.stop).start()
-    assert registration.wait_for_sync(20) is False
+    assert registration.wait_for_sync(60) is False

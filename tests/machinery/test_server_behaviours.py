@@ -200,7 +200,7 @@ def test_bookmarks_move_the_place_to_go_on_from(follow):
         with server.changed:
             server.version = 50
             mark = {"metadata": {"resourceVersion": "50"}, "apiVersion": "v1", "kind": "ConfigMap"}
-            server._record("BOOKMARK", mark)
+            server.record("BOOKMARK", mark)
         server.put("b")
         client.wait(("add", "default/b@51/uid-3", False))
         server.cut()

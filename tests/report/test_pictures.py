@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.report.pictures import WIDTH, Lane, Moment, Series, Span, _ticks, chart, lanes
+from grader.report.pictures import WIDTH, Lane, Moment, Series, Span, axis_ticks, chart, lanes
 
 SVG = "{http://www.w3.org/2000/svg}"
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -36,7 +36,7 @@ def test_any_points_stay_inside_the_picture(one, two, form):
 @given(numbers, numbers)
 def test_ticks_enclose_what_is_drawn(a, b):
     low, high = sorted((a, b))
-    ticks = _ticks(low, high)
+    ticks = axis_ticks(low, high)
     slack = 1e-6 * max(1.0, abs(low), abs(high))
     assert ticks[0] <= low + slack and ticks[-1] >= high - slack and 2 <= len(ticks) <= 12
 

@@ -103,6 +103,10 @@ def test_an_artifact_is_judged_as_it_is_now(small: Course, tmp_path: Path) -> No
     reports, program = tmp_path / ".phase4" / "reports", tmp_path / "9.1" / "program.py"
     program.parent.mkdir()
     program.write_text("print(1)")
+    version = course.load().version
+    (tmp_path / "phase4.toml").write_text(
+        f'course = "phase-4"\nversion = "{version}"\ntrack = "python"\n'
+    )
 
     def lacking() -> list[str]:
         (condition,) = progress.gate(progress.progress(reports, course_), course_)
@@ -111,7 +115,7 @@ def test_an_artifact_is_judged_as_it_is_now(small: Course, tmp_path: Path) -> No
     assert lacking() == ["not checked yet"]
     passed(reports, "9.1", "a", "b")
     assert "not been judged for this yet: `phase4 gate 1 --live`" in lacking()[0]
-    digest = artifact.digest(reports, course_.gate[0])
+    digest = artifact.digest(reports, labs[0])
     checks = [CheckResult("gate-1/k", "Killed, it goes on", 0, "live", Verdict.FAIL)]
     store.save(reports, LabReport("gate-1", digest=digest, checks=checks))
     assert lacking() == ["Killed, it goes on: FAIL"]

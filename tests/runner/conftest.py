@@ -19,7 +19,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
     made: list[RunningProgram] = []
 
-    def make(source: str, *, argv: list[str] | None = None, start: bool = True) -> RunningProgram:
+    def make(
+        source: str, *, argv: list[str] | None = None, start: bool = True, **env: str
+    ) -> RunningProgram:
         folder = tmp_path / "lab"
         folder.mkdir(exist_ok=True)
         file = folder / f"p{len(made)}.py"
@@ -30,7 +32,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             lambda: argv or [sys.executable, file.name],
             folder=folder,
             run_dir=tmp_path / "run" / file.stem,
-            env=inherited(),
+            env={**inherited(), **env},
             wire=None,
         )
         made.append(running)

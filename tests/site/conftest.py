@@ -11,13 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.once import once
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, strictly built: any warning of mkdocs ends the tests."""
-    target = tmp_path_factory.mktemp("site")
+    """The site, strictly built: any warning of mkdocs ends the tests. One for all workers."""
+    return once(tmp_path_factory, "site", _build)
+
+
+def _build(target: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", target],
         cwd=ROOT,
@@ -26,7 +31,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return target
 
 
 @pytest.fixture
@@ -47,7 +51,8 @@ def served(built: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
     monkeypatch.setattr(server, "SITE", built)
     with server.Server(("127.0.0.1", 0), server.Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        # How often it looks whether it shall stop (s): every test waits for that at its end.
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{running.server_address[1]}"
         running.stopped.set()

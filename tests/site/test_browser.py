@@ -53,6 +53,9 @@ for _lab in course.load().labs:
     if not _lab.built:
         KINDS["lab not built"] = f"{_lab.module}/{_lab.id}.html"
 
+#: How long a page is waited for (ms): a limit, which measures nothing.
+PATIENCE = 120_000
+
 #: What keeps somebody from using a page.
 SERIOUS = {"serious", "critical"}
 
@@ -72,6 +75,7 @@ def open_page(browser, address: str):
         viewport={"width": 1280, "height": 900}, color_scheme="light", reduced_motion="reduce"
     )
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     page.goto(address)
     return page
 
@@ -139,6 +143,7 @@ def test_the_first_page_weighs_under_300_kb(browser, served: str) -> None:
 def test_nothing_goes_to_the_console_or_to_another_host(browser, served: str) -> None:
     context = browser.new_context()
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     said, asked = [], []
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -230,6 +235,7 @@ def test_tabs_are_linked_and_keep_their_choice(browser, served: str) -> None:
 def test_from_a_file_the_pages_work_and_explain_themselves(browser, built: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     said = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto((built / "progress.html").as_uri())

@@ -45,12 +45,11 @@ def watching(workspace: Path, tmp_path: Path) -> Iterator[Path]:
         )
     yield output
     process.terminate()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
 
 
 def test_a_morning(browser, served: str, workspace: Path, watching: Path) -> None:
     page = open_page(browser, f"{served}/4.1/4.1.1.html")
-    page.set_default_timeout(60_000)
     page.evaluate("window.stillTheSamePage = true")
     page.wait_for_selector(".p4-verdict .p4-message")
 

@@ -23,7 +23,7 @@ from grader.verdict import Verdict
 def ask(served: str, path: str, method: str = "GET", **headers: str) -> tuple[int, dict, bytes]:
     """One request with exactly these headers; returns status, headers and body."""
     address = urllib.parse.urlsplit(served)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, headers=named)
     answer = connection.getresponse()
@@ -166,7 +166,7 @@ def test_a_damaged_report_is_said_and_is_no_error(served: str, workspace: Path) 
 def test_the_stream_says_the_state_and_each_change(served: str, workspace: Path) -> None:
     here = folders.open_folder(workspace)
     address = urllib.parse.urlsplit(served)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     connection.request("GET", "/-/phase4/events")
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"

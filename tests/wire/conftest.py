@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import urllib3
 
 from grader.cluster.api import Api
 from grader.wire import Wire
 from grader.witness import Timeline
+from tests.wire.upstream import Upstream
 
 HERE = Path(__file__).parent
 
@@ -67,6 +69,34 @@ def new_wire(cluster, tmp_path: Path) -> Iterator[Callable[..., Wire]]:
     yield new
     for wire in opened:
         wire.close()
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    """In place of a cluster, for what concerns the wire alone."""
+    with Upstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def alone(upstream: Upstream, tmp_path: Path) -> Iterator[Callable[..., Wire]]:
+    """A factory of wires in front of ``upstream``; each is closed after the test."""
+    opened: list[Wire] = []
+
+    def new(*rules: str, client: str = "op", **options) -> Wire:
+        wire = Wire(upstream.kubeconfig(tmp_path), client, tmp_path, rules=rules, **options)
+        opened.append(wire.open())
+        return wire
+
+    yield new
+    for wire in opened:
+        wire.close()
+
+
+@pytest.fixture
+def http() -> urllib3.PoolManager:
+    """A client that tries nothing twice."""
+    return urllib3.PoolManager(retries=False, timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader import cut
 from grader.cluster.process import records
 from grader.wire.in_use import in_use
 from grader.witness import Timeline, recording
@@ -88,6 +89,15 @@ def cli(cluster, tmp_path):
     cli = Cli(tmp_path / "ws")
     yield cli
     cli.end()
+
+
+@pytest.fixture
+def foo_controller(cli, tmp_path) -> list[str]:
+    """The command that starts the course's Foo controller, with the machinery that it imports."""
+    course = tmp_path / "course"
+    cut.lay_artifacts("python", course)
+    cli.env["PYTHONPATH"] = str(course)
+    return ["python3", str(course / "foo_controller" / "controller.py")]
 
 
 def until(condition, timeout: float = PATIENCE, what: str = "it"):
@@ -189,9 +199,9 @@ def test_killed_at_any_moment_nothing_is_left_that_the_next_run_does_not_end(cli
     cli("timeline")
 
 
-def test_a_drill_by_hand(cli, api, namespace):
+def test_a_drill_by_hand(cli, api, namespace, foo_controller):
     """Run the controller, freeze its watch, edit, thaw, and see it catch up."""
-    cli.start("run", "--as", "foo", "--", "python3", str(ROOT / "foo_controller/controller.py"))
+    cli.start("run", "--as", "foo", "--", *foo_controller)
     timeline = cli.timeline("foo")
     timeline.until(lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "its watch")
     api.create(FOO, namespace)
@@ -215,10 +225,10 @@ def test_a_drill_by_hand(cli, api, namespace):
     assert "Removed: nothing was there" in cli("fault", "remove", "all").stdout
 
 
-def test_restart_after_a_kill_by_a_rule(cli, api, namespace):
+def test_restart_after_a_kill_by_a_rule(cli, api, namespace, foo_controller):
     command = cli.start(
         "run", "--as", "foo", "--restart", "--fault", f"kill-after create deployments ns={namespace}",
-        "--", "python3", str(ROOT / "foo_controller/controller.py"),
+        "--", *foo_controller,
     )  # fmt: skip
     timeline = cli.timeline("foo")
     timeline.until(lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "its watch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.wire.negotiation import forwarded, json_accept, wants_upgrade
+from grader.wire.negotiation import forwarded, json_accept, returned, wants_stream
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -60,6 +60,38 @@ def test_discovery_is_left_as_it_is():
     )
 
 
-def test_upgrades_are_recognised():
-    assert wants_upgrade({"Connection": "Upgrade", "Upgrade": "SPDY/3.1"})
-    assert not wants_upgrade({"Connection": "keep-alive"})
+@pytest.mark.parametrize(
+    ("upgrade", "refused"),
+    [
+        ("SPDY/3.1", True),
+        ("websocket", True),
+        ("WebSocket", True),
+        ("h2c, websocket", True),
+        ("h2c", False),
+        ("TLS/1.2", False),
+        ("", False),
+    ],
+)
+def test_only_the_upgrades_that_carry_streams_are_refused(upgrade, refused):
+    assert wants_stream({"Connection": "Upgrade", "Upgrade": upgrade}) is refused
+    assert not wants_stream({"Connection": "keep-alive", "Upgrade": upgrade})
+
+
+def test_what_belongs_to_one_connection_stays_on_it():
+    """RFC 9110, 7.6.1: the fields that Connection names, besides those it always means."""
+    request = {
+        "Connection": "Upgrade, HTTP2-Settings, X-Hop",
+        "Upgrade": "h2c",
+        "HTTP2-Settings": "AAMAAABkAAQAoAAAAAIAAAAA",
+        "X-Hop": "1",
+        "TE": "trailers",
+        "Trailer": "Digest",
+        "Keep-Alive": "timeout=5",
+        "Proxy-Connection": "keep-alive",
+        "Expect": "100-continue",
+        "X-Kept": "1",
+    }
+    sent = forwarded(request, json_only=False)
+    assert dict(sent) == {"X-Kept": "1", "Accept-Encoding": "identity"}
+    answer = {"Connection": "close, X-Hop", "X-Hop": "1", "Upgrade": "h2c", "Trailer": "Digest"}
+    assert dict(returned({**answer, "X-Kept": "1"})) == {"X-Kept": "1"}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import urllib3
@@ -20,11 +21,6 @@ from grader.witness import Timeline
 from tests.wire.conftest import PATIENCE, configmap
 
 pytestmark = pytest.mark.live
-
-
-@pytest.fixture
-def http():
-    return urllib3.PoolManager(retries=False, timeout=60)
 
 
 def test_a_request_is_on_record_before_the_process_has_its_answer(wire, http):
@@ -64,9 +60,9 @@ def test_watch_headers_come_at_once(wire, http, namespace):
 
 
 def test_connections_are_kept_alive(wire):
-    connection = urllib3.HTTPConnectionPool("127.0.0.1", int(wire.url.rsplit(":", 1)[1]), maxsize=1)
+    connection = urllib3.HTTPConnectionPool("127.0.0.1", wire.port, maxsize=1)
     for _ in range(5):
-        connection.request("GET", "/version")
+        connection.request("GET", f"{wire.url}/version")
     assert connection.num_connections == 1 and connection.num_requests == 5
 
 
@@ -106,11 +102,12 @@ def test_a_large_request_is_forwarded_and_judged_by_the_api_server(wire, http, n
 
 
 def test_expect_continue(wire, namespace):
-    body = json.dumps(configmap("a")).encode()
-    with socket.create_connection(("127.0.0.1", int(wire.url.rsplit(":", 1)[1]))) as connection:
+    body, path = json.dumps(configmap("a")).encode(), urlsplit(wire.url).path
+    with socket.create_connection(("127.0.0.1", wire.port)) as connection:
         connection.settimeout(PATIENCE)
         connection.sendall(
-            f"POST /api/v1/namespaces/{namespace}/configmaps HTTP/1.1\r\nHost: x\r\n"
+            f"POST {path}/api/v1/namespaces/{namespace}/configmaps HTTP/1.1\r\n"
+            f"Host: 127.0.0.1:{wire.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
             "Expect: 100-continue\r\n\r\n".encode()
         )
@@ -131,7 +128,7 @@ def test_expect_continue(wire, namespace):
     ],
 )
 def test_nonsense_hurts_nobody(wire, http, sent):
-    with socket.create_connection(("127.0.0.1", int(wire.url.rsplit(":", 1)[1]))) as connection:
+    with socket.create_connection(("127.0.0.1", wire.port)) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         connection.settimeout(PATIENCE)
@@ -158,10 +155,11 @@ def test_a_client_that_goes_away_is_an_ordinary_event(wire, http, namespace, tim
 
 
 def test_a_write_whose_process_went_away_is_on_record_all_the_same(wire, namespace, timeline):
-    body = json.dumps(configmap("orphan")).encode()
-    with socket.create_connection(("127.0.0.1", int(wire.url.rsplit(":", 1)[1]))) as connection:
+    body, path = json.dumps(configmap("orphan")).encode(), urlsplit(wire.url).path
+    with socket.create_connection(("127.0.0.1", wire.port)) as connection:
         connection.sendall(
-            f"POST /api/v1/namespaces/{namespace}/configmaps HTTP/1.1\r\nHost: x\r\n"
+            f"POST {path}/api/v1/namespaces/{namespace}/configmaps HTTP/1.1\r\n"
+            f"Host: 127.0.0.1:{wire.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
@@ -305,7 +303,7 @@ def test_a_record_with_a_hole_is_said_to_have_one(wire, http):
     assert wire.failure.strerror == "No space left on device"
 
 
-def test_the_kubeconfig_holds_no_credential(wire):
+def test_the_kubeconfig_holds_no_credential_of_the_cluster(wire):
     text = wire.kubeconfig.read_text()
     assert wire.url in text
     assert not any(word in text for word in ("token", "client-key", "certificate", "password"))

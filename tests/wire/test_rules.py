@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.wire.engine import Armed, event_matches
+from grader.wire.faults import FAULTS, OPTIONS, reference
 from grader.wire.requests import RequestInfo, parse
 from grader.wire.rules import (
     ALWAYS,
@@ -103,6 +106,11 @@ def test_chance_is_decided_by_the_seed():
         ("answer 409 create deploy.apps", "write the plural, deployments"),
         ("answer 409 update pods foo", "the order is ACTION VERBS RESOURCES"),
         ("answer 409 update pods colour=red", "is not an option"),
+        ("answer 409 update pods colour=red", "name, client, except, path"),
+        ("answer 409 update pods applied=yes", "it is an option of timeout"),
+        ("kill-before create pods part=answer", "it is an option of delay"),
+        ("hold create pods reason=Conflict", "it is an option of answer, timeout, error"),
+        ("delay 1s create pods part=both", "takes request or answer"),
         ("answer 409 update pods nth=0", "from 1 up"),
         ("answer 409 update pods nth=x", "takes a number"),
         ("answer 409 update pods chance=2", "at most 1"),
@@ -160,6 +168,41 @@ RULES = st.one_of(
 @given(RULES)
 def test_a_rule_survives_being_written_down(rule):
     assert parse_rule(str(rule)) == rule
+
+
+def test_the_reference_is_made_of_what_is_checked():
+    """Each fault and each option is explained, as the page needs it and as a terminal does."""
+    for text, mark in ((reference(), "``"), (reference(plain=True), "")):
+        lines = text.splitlines()
+        for fault in FAULTS.values():
+            assert any(line.startswith(f"{mark}{fault.word}") for line in lines)
+        for option in OPTIONS:
+            assert any(line.startswith(f"{mark}{option.word}=") for line in lines)
+        assert max(map(len, lines)) <= 81
+    columns = {line.index("  ") for line in lines if line.startswith("=====")}
+    assert columns == {27} and "``" not in text
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.word)
+def test_every_fault_acts_on_something(fault):
+    operand = {"CODE": "409", "TIME": "1s", "": ""}[fault.operand]
+    rule = parse_rule(f"{fault.word} {operand}")
+    assert (rule.on_requests, rule.on_answers, rule.on_events) == (
+        bool(fault.request),
+        bool(fault.answer),
+        bool(fault.event),
+    )
+    assert rule.times == (ALWAYS if fault.lasts else 1)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.word)
+def test_every_option_says_what_it_says(option):
+    word = option.of[0] if option.of else "answer"
+    operand = {"CODE": "409", "TIME": "1s", "": ""}[FAULTS[word].operand]
+    value = {"N": "3", "SECONDS": "3", "RESOURCES": "leases"}.get(option.value, option.value)
+    rule = parse_rule(f"{word} {operand} {option.word}={value}")
+    written = str(replace(rule, text=""))
+    assert f"{option.word}={value}" in written.split() and parse_rule(written) == rule
 
 
 def test_which_events_a_rule_acts_on():

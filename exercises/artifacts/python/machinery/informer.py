@@ -64,8 +64,10 @@ class SharedInformer:
         ...
         informer.stop()
 
-    ``resync_period`` in seconds; 0 is never. More keyword arguments go to the
-    :class:`~.reflector.Reflector`.
+    ``resync_period`` in seconds; 0 is never. ``queue`` and ``store`` take the place of
+    the informer's own delta queue and cache, for those who want to see what passes
+    (upstream: ``Config.Queue`` and the ``clientState`` of ``newInformer``, controller.go
+    46 and 1024). More keyword arguments go to the :class:`~.reflector.Reflector`.
     """
 
     def __init__(
@@ -73,14 +75,18 @@ class SharedInformer:
         lister_watcher: ListerWatcher,
         *,
         indexers: Mapping[str, IndexFunc] | None = None,
+        queue: RealFIFO | None = None,
+        store: Store | None = None,
         resync_period: float = 0.0,
         on_handler_error: OnHandlerError = log_handler_error,
         clock: Clock | None = None,
         **reflector_options: Any,
     ) -> None:
         self._clock = clock or RealClock()
-        self._store = Store({NAMESPACE_INDEX: index_by_namespace, **(indexers or {})})
-        self._queue = RealFIFO()
+        # Not «or»: a queue and a store that are empty are false.
+        self._store = Store() if store is None else store
+        self._store.add_indexers({NAMESPACE_INDEX: index_by_namespace, **(indexers or {})})
+        self._queue = RealFIFO() if queue is None else queue
         self._resync_period = resync_period
         self._on_handler_error = on_handler_error
         self._reflector = Reflector(

@@ -18,12 +18,16 @@ http = urllib3.PoolManager(retries=False)
 
 
 class Refused(Exception):
-    """The API server said no, for example because a namespace is going away."""
+    """The API server said no (a namespace is going away, it is too busy), or nothing at all."""
 
 
 def call(method, path, body=None, kind="json"):
     headers = {"Content-Type": f"application/{kind}"}
-    answer = http.request(method, SERVER + path, body=body and json.dumps(body), headers=headers)
+    body = body and json.dumps(body)
+    try:
+        answer = http.request(method, SERVER + path, body=body, headers=headers, timeout=30)
+    except urllib3.exceptions.HTTPError as error:
+        raise Refused(error) from error
     if answer.status >= 400:
         raise Refused(answer.data)
     return json.loads(answer.data)
@@ -39,7 +43,7 @@ def wanted(foo):
         "kind": "Deployment",
         "metadata": {"name": foo["spec"]["deploymentName"], "ownerReferences": [owner]},
         "spec": {
-            "replicas": foo["spec"]["replicas"],
+            "replicas": foo["spec"].get("replicas", 1),
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
@@ -52,13 +56,14 @@ def write(path, deployment, live):
 
 
 def keep_deployment(foo, path, live):
+    asked = wanted(foo)
     spec = live and live["spec"]
     if (
         live is None
-        or spec["replicas"] != foo["spec"]["replicas"]
+        or spec["replicas"] != asked["spec"]["replicas"]
         or spec["template"]["spec"]["containers"][0]["image"] != "nginx:latest"
     ):
-        live = write(path, wanted(foo), live)
+        live = write(path, asked, live)
     return live
 
 
@@ -81,9 +86,12 @@ def one_pass():
         try:
             keep_status(foo, keep_deployment(foo, path, by_key.get(key)))
         except Refused:
-            continue  # it is looked at again in a moment
+            continue  # the others are not to wait for this one
 
 
 while True:
-    one_pass()
+    try:
+        one_pass()
+    except Refused:
+        pass  # everything is looked at again in a moment
     time.sleep(0.05)

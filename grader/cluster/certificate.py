@@ -1,0 +1,62 @@
+"""Whether a serving certificate will do, as a client finds it: by OpenSSL, not by its age."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from pathlib import Path
+
+#: How long (s) a certificate has to be valid yet: longer than a cluster runs.
+_LASTING = 30 * 86400.0
+
+
+def trouble(certificate: Path, key: Path, host: str) -> str:
+    """Why a client that trusts this certificate would refuse its server at ``host``; "" if it would not.
+
+    Also where the key is another's, either file is damaged, or less than thirty days are
+    left. Raises FileNotFoundError where one is not there.
+    """
+    for path in (certificate, key):
+        path.stat()
+    try:
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(certificate, key)
+        shown = _shake_hands(serving, trusting(certificate.read_text()), host)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (ssl.SSLError, ValueError) as error:
+        return f"damaged, or of another key ({error})"
+    if ssl.cert_time_to_seconds(shown["notAfter"]) < time.time() + _LASTING:
+        return f"it ends on {shown['notAfter']}"
+    return ""
+
+
+def trusting(ca: str) -> ssl.SSLContext:
+    """A client's context that trusts the certificates of ``ca`` (PEM) alone."""
+    context = ssl.create_default_context(cadata=ca)
+    # Clusters with certificates of their own often leave out extensions that RFC 5280
+    # asks for and Go does not miss.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    return context
+
+
+def refusal(error: BaseException) -> str:
+    """What was wrong with a server's certificate, where that is what ``error`` comes from; else ""."""
+    reason = getattr(error, "reason", None) or error
+    for one in (reason, *getattr(reason, "args", ())):
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return one.verify_message
+    return ""
+
+
+def _shake_hands(serving: ssl.SSLContext, asking: ssl.SSLContext, host: str) -> dict:
+    """The certificate that a client gets from a server, the two talking in memory."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(down, up, server_hostname=host)
+    server = serving.wrap_bio(up, down, server_side=True)
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue  # it is the other's turn
+    return client.getpeercert() or {}
