@@ -38,7 +38,7 @@ import psutil  # noqa: E402
 from grader import cluster as clusters  # noqa: E402
 from grader.cluster.api import Api, ApiError  # noqa: E402
 from grader.conformance import contract, measure  # noqa: E402
-from grader.conformance.gate import prepare  # noqa: E402
+from grader.conformance.suite import prepare  # noqa: E402
 
 WORKERS = 2
 AT_ONCE = 16

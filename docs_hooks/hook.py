@@ -8,7 +8,7 @@ A page says where something generated goes with a comment alone on its line:
 ``<!-- reference: 4.1.2 -->`` where the reference answer is, once it may be read
 ``<!-- picture: wire -->``   a picture of docs_hooks/pictures with its text equivalent
 ``<!-- exit-codes -->``      what the command line exits with
-``<!-- scenarios -->``       what the gate for operators tries, part by part
+``<!-- scenarios -->``       what the conformance suite tries, part by part
 ``<!-- wrong-operators -->`` the operators it must catch, and what it must call them
 ``<!-- messages -->``        every message of the code that stops somebody
 ``<!-- live: progress -->``  a place that only the served site fills

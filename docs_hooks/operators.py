@@ -1,4 +1,4 @@
-"""What the gate for operators tries, and the wrong operators that it must catch."""
+"""What the conformance suite tries, and the wrong operators that it must catch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 
 from docs_hooks.text import cell
 from grader.conformance.measure import scenario_of, wrong_operators
-from grader.conformance.scenario import PARTS, scenarios
+from grader.conformance.parts import scenarios
+from grader.conformance.scenario import PARTS
 
 #: What a part is about, in the words of somebody who has not read its code.
 ABOUT = {

@@ -122,7 +122,7 @@ def _prose(text: str) -> str:
 
 def exit_codes() -> str:
     """The exit codes with the comments that document them in the source."""
-    source = (GRADER / "cli" / "exit_codes.py").read_text(encoding="utf-8")
+    source = (GRADER / "exit_codes.py").read_text(encoding="utf-8")
     rows = ["| Code | Name | Means |", "|--:|---|---|"]
     for comment, name, value in re.findall(r"((?:^#: .*\n)+)^([A-Z_]+) = (\d+)$", source, re.M):
         text = " ".join(line.removeprefix("#: ") for line in comment.splitlines())

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.cli.encoding import fit_streams
 
 #: The files with commands, and the commands in each.
@@ -112,7 +112,7 @@ def _arrange(app: typer.Typer) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line on ``sys.argv``; exits as ``grader.cli.exit_codes`` says."""
+    """Run the command line on ``sys.argv``; exits as ``grader.exit_codes`` says."""
     fit_streams()
     if sys.argv[1:] == ["--version"]:
         _version(True)

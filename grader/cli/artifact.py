@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grader.cli.progress_line import Tell
-    from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+    from grader.conformance.suite import Report
     from grader.course import Condition
     from grader.labs.submission import Submission
     from grader.report.model import CheckResult, LabReport
     from grader.workspace import Workspace
 
-#: The part of the operators' gate that a condition's artifact has to stand.
+#: The part of the conformance suite that a condition's artifact has to pass.
 PART = "killpoints"
 
 
@@ -64,8 +64,8 @@ def judge(here: Workspace, condition: Condition, tell: Tell) -> LabReport:
 
 def _conformed(submission: Submission, run_dir: Path, seed: int, tell: Tell) -> Report:
     from grader import cluster as clusters
-    from grader.conformance.gate import conform
     from grader.conformance.processes import Subject
+    from grader.conformance.suite import conform
 
     cluster = clusters.ensure(progress=tell)
     return conform(

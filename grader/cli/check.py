@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader import course
-from grader.cli import exit_codes
+from grader import course, exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

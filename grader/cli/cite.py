@@ -68,7 +68,7 @@ def register_dev(app: typer.Typer) -> None:
         Reads grader/evidence/sources.toml, downloads modules that are missing,
         and writes digests and symbol ranges to grader/evidence/index/.
         """
-        from grader.cli import exit_codes
+        from grader import exit_codes
         from grader.evidence import indexing, pinned, sources
 
         worst = exit_codes.OK
@@ -108,7 +108,7 @@ def register_dev(app: typer.Typer) -> None:
         Looks at every citation in docs, hints, reference answers, graders and
         code comments. Exits 1 where one moved or died.
         """
-        from grader.cli import exit_codes
+        from grader import exit_codes
         from grader.evidence import pinned, pins, sources
 
         found = pins.uses(ROOT)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster

@@ -1,4 +1,4 @@
-"""``conform``: the gate, against any operator that takes a kubeconfig."""
+"""``conform``: the conformance suite, against any operator that takes a kubeconfig."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 if TYPE_CHECKING:
-    from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+    from grader.conformance.suite import Report
 
 #: Letters above a column of the picture.
 _HEAD = 26
@@ -46,15 +46,15 @@ def conform(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Run the gate against an operator: any process, in any language, that takes a kubeconfig."""
+    """Run the conformance suite against an operator: any process that takes a kubeconfig."""
     import random
 
     from grader import cluster as clusters
     from grader.cli import progress_line
     from grader.cluster.process import NotStarted, Refused, executable
-    from grader.conformance.gate import conform as run_gate
-    from grader.conformance.gate import select
     from grader.conformance.processes import Subject
+    from grader.conformance.suite import conform as run_suite
+    from grader.conformance.suite import select
     from grader.runner.program import Program
 
     try:
@@ -74,7 +74,7 @@ def conform(
     ended: list[Result] = []
     with progress_line.line(quiet=as_json) as tell:
         cluster = clusters.ensure(progress=tell)
-        report = run_gate(
+        report = run_suite(
             cluster,
             Subject(tuple(command), here, _packages(command, folder)),
             folder,
@@ -148,7 +148,7 @@ def _show(report: Report, folder: Path, picture: Path | None) -> None:
     from grader.report import terminal
 
     console = terminal.console()
-    console.print(Text.assemble(("The gate", "bold"), f" for `{report.command}`"))
+    console.print(Text.assemble(("Conformance", "bold"), f" for `{report.command}`"))
     for part in PARTS:
         results = report.of_part(part)
         if results:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 if TYPE_CHECKING:
     from grader.verify import Row, VerifyReport

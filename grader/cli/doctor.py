@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 
 @dataclass(frozen=True)

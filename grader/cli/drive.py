@@ -122,14 +122,12 @@ def timeline(
     ] = None,
 ) -> None:
     """Show what was said on the wires of a run: line by line, or drawn with --html."""
-    from grader.wire import runs
+    from grader.cli import runs
     from grader.witness import picture
 
     folder = runs.find(run)
     if to is not None:
-        from grader.report import timeline_page
-
-        print(f"{to}: {timeline_page.write(folder, to)} records. Open it in a browser.")
+        print(f"{to}: {draw(folder, to)} records. Open it in a browser.")
         return
     chosen = picture.entries(folder, by=by or None, resource=resource or None, reads=not writes)
     if as_json:
@@ -143,6 +141,39 @@ def timeline(
         print("Nothing of that kind was said.")
 
 
+#: Seconds of the control plane's answer to a run that are drawn after its last record.
+_AFTERWARDS = 2.0
+
+
+def draw(folder: Path, to: Path) -> int:
+    """Draw a run's folder into a file; returns how many records it shows.
+
+    Where the cluster is still there, what the API server's audit log has of the
+    time of the run is drawn as well: kubectl, and the control plane's controllers.
+    """
+    from grader import cluster
+    from grader.cluster.errors import EnvironmentProblem
+    from grader.cluster.interface import Capability
+    from grader.report import timeline_page
+    from grader.witness import Timeline
+    from grader.witness.trace import end
+    from grader.workspace import files
+
+    timeline = Timeline(folder)
+    facts: list[str] = []
+    try:
+        found = cluster.find()
+        if found is not None and Capability.AUDIT in found.capabilities and len(timeline):
+            last = max(end(record) for record in timeline)
+            timeline = Timeline(folder, cluster=found).before(last + _AFTERWARDS)
+            facts += [f"{name} {version}" for name, version in sorted(found.versions.items())]
+    except EnvironmentProblem:
+        pass  # what the wires recorded is there without it
+    files.write(to, timeline_page.page(timeline, title=folder.name, facts=facts))
+    to.chmod(0o600)  # what was said on a wire is for its user, as the record is
+    return len(timeline)
+
+
 def replay(
     run: Annotated[str, _RUN] = "last",
     cluster: Annotated[str, _CLUSTER] = "",
@@ -151,8 +182,7 @@ def replay(
 
     Faults that were armed by hand come again as long after the start as then.
     """
-    from grader.cli import driving
-    from grader.wire import runs
+    from grader.cli import driving, runs
 
     raise typer.Exit(driving.replay(runs.find(run), lambda: _ensure(cluster)))
 
@@ -225,15 +255,15 @@ def fault_rules() -> None:
 
 
 def _in_use() -> list[dict[str, Any]]:
-    from grader.wire import runs
+    from grader.cli import runs
     from grader.wire.in_use import in_use
 
     return in_use(runs.places())
 
 
 def _ask(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    from grader.cli.runs import NoRun
     from grader.wire import control
-    from grader.wire.runs import NoRun
 
     wires = [about for about in _in_use() if not name or about["client"] == name]
     if not wires:

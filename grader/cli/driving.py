@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader import cut
-from grader.cli import exit_codes
+from grader import cut, exit_codes
+from grader.cli import runs
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import NotStarted
-from grader.wire import RuleError, Wire, runs
-from grader.wire.driven import Driven, environment, read_run
+from grader.runner.interactive import InteractiveProgram, environment, read_run
+from grader.wire import RuleError, Wire
 from grader.witness import Timeline
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ def run(
             with Wire(cluster, name, folder, rules=rules, seed=seed) as wire:
                 wire.rules.on_fired(lambda text: say(f"a rule acted: {text}"))
                 env = _parts(argv, folder, lending)
-                with Driven(wire, argv, folder, env=env, terminal=True, **about) as program:
+                with InteractiveProgram(
+                    wire, argv, folder, env=env, terminal=True, **about
+                ) as program:
                     _start(program)
                     say(f"{name} runs behind a wire; faults: phase4 fault add ... --as {name}")
                     with _timed(wire, later):
@@ -130,14 +132,14 @@ def _parts(argv: Sequence[str], run_dir: Path, lending: Lending = "auto") -> dic
     return found.environment
 
 
-def _start(program: Driven) -> None:
+def _start(program: InteractiveProgram) -> None:
     try:
         program.start()
     except NotStarted as e:
         raise EnvironmentProblem(str(e)) from None
 
 
-def _until_ended(program: Driven, restart: bool) -> int | None:
+def _until_ended(program: InteractiveProgram, restart: bool) -> int | None:
     try:
         while True:
             code = program.wait()
@@ -267,7 +269,7 @@ def record(cluster: Cluster, lab: str, argv: Sequence[str], folder: Path) -> int
         _signals() as when_interrupted,
         Wire(cluster, "controller", run_dir) as wire,
         Wire(cluster, HAND, run_dir) as hand,
-        Driven(
+        InteractiveProgram(
             wire,
             argv,
             run_dir,
@@ -353,7 +355,7 @@ def _keep(
 class Session:
     """The commands of a recording, one a line, from a terminal or from a script."""
 
-    def __init__(self, program: Driven, hand: Wire) -> None:
+    def __init__(self, program: InteractiveProgram, hand: Wire) -> None:
         self._program = program
         self._hand = hand
         self._done = False
@@ -365,7 +367,7 @@ class Session:
         interactive = sys.stdin.isatty()
         say(
             f"the controller runs (process {self._program.pid}) and is recorded. Break what it "
-            "made; `help` lists what can be said here."
+            "made; `help` lists the commands."
         )
         if interactive:
             say(f"In another terminal: export KUBECONFIG={self._hand.kubeconfig.absolute()}")
@@ -402,7 +404,7 @@ class Session:
             "done": lambda: setattr(self, "_done", True),
         }
         if verb not in does:
-            say(f"“{verb}” cannot be said here; `help` lists what can.")
+            say(f"unknown command “{verb}”; `help` lists the commands")
             return
         does[verb]()
 

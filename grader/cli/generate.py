@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-from grader import cut
-from grader.cli import exit_codes
+from grader import cut, exit_codes
 from grader.course import ROOT
 
 GO = cut.tree.SOLUTIONS / cut.ARTIFACTS / "go"

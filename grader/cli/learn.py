@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader import course
-from grader.cli import exit_codes
+from grader import course, exit_codes
 from grader.cli.paths import short
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``phase4 dev operators``: how well the gate tells right operators from wrong ones."""
+"""``phase4 dev operators``: how well the conformance suite tells right operators from wrong ones."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.course import ROOT
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
-    from grader.conformance.gate import Report
     from grader.conformance.scenario import Result
+    from grader.conformance.suite import Report
 
 
 #: Parts whose names are broken in two above a narrow column.
@@ -48,14 +48,14 @@ def operators(
     wrong: Annotated[bool, typer.Option("--wrong", help="Only the wrong operators.")] = False,
     matrix: Annotated[
         bool,
-        typer.Option("--matrix", help="Wrong ones through the whole gate: minutes for each."),
+        typer.Option("--matrix", help="Wrong ones through the whole suite: minutes for each."),
     ] = False,
     part: Annotated[
         list[str] | None, typer.Option("--part", help="Right ones, or --matrix: only this part.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Measure the gate: right operators pass it, each wrong one is caught and named."""
+    """Measure the conformance suite: right operators pass, each wrong one is caught and named."""
     from grader.cli.conform import end_as_by_ctrl_c
     from grader.conformance import measure
 
@@ -92,8 +92,8 @@ def operators(
 class Try:
     """One operator to be tried.
 
-    ``kind``: ``right`` by the gate, ``wrong`` by the scenario that must see what
-    is wrong with it, ``matrix`` a wrong one by the whole gate.
+    ``kind``: ``right`` by the suite, ``wrong`` by the scenario that must see what
+    is wrong with it, ``matrix`` a wrong one by the whole suite.
     """
 
     kind: str
@@ -105,7 +105,7 @@ class Try:
 class Outcome:
     """What came of a try.
 
-    ``parts`` is what each part of the gate said: PASS, or the diagnoses of what
+    ``parts`` is what each part of the suite said: PASS, or the diagnoses of what
     failed. ``kept`` is a folder with all records where it was not as wanted.
     """
 
@@ -185,7 +185,7 @@ def _tried(cluster: Cluster, one: Try, only: list[str]) -> Outcome:
         ok, seconds = row.ok, row.seconds
         parts = {row.scenario.partition("/")[0]: row.diagnosis or row.verdict.value}
     else:
-        report = _whole_gate(cluster, one, folder, only, seed)
+        report = _try_wrong(cluster, one, folder, only, seed)
         ok = report.verdict is Verdict.PASS if one.kind == "right" else _named(one.name, report)
         bad = [f"{r.id} {_called(r)}" for r in report.results if r.message]
         seconds, told, parts = report.duration, "; ".join(bad), _parts(report)
@@ -212,14 +212,14 @@ def _called(result: Result) -> str:
     return (result.message.diagnosis if result.message else "") or result.verdict.value
 
 
-def _whole_gate(cluster: Cluster, one: Try, folder: Path, only: list[str], seed: int) -> Report:
+def _try_wrong(cluster: Cluster, one: Try, folder: Path, only: list[str], seed: int) -> Report:
     from grader.conformance import measure
 
     if one.kind == "right":
         (right,) = measure.right_operators([one.name])
         return measure.try_right(cluster, right, folder, only, seed)
     (wrong,) = measure.wrong_operators([one.name])
-    return measure.whole_gate(cluster, wrong, folder, only, seed)
+    return measure.try_wrong(cluster, wrong, folder, only, seed)
 
 
 def _parts(report: Report) -> dict[str, str]:
@@ -293,7 +293,7 @@ def _faults(parts: dict[str, str]) -> list[str]:
 
 
 def _cell(told: str | None):
-    """The mark of what a part of the gate said; a dot where it was not run."""
+    """The mark of what a part of the suite said; a dot where it was not run."""
     from rich.text import Text
 
     from grader.report import terminal

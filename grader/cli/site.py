@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from grader import course
-from grader.cli import exit_codes
+from grader import course, exit_codes
 
 
 def register(app: typer.Typer) -> None:

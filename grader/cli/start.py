@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.cli.paths import short
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli import exit_codes
+from grader import exit_codes
 
 
 def register(app: typer.Typer) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from grader import files
 from grader.cluster import limits
 from grader.cluster.errors import EnvironmentProblem
 
@@ -110,17 +110,5 @@ def write_atomically(path: Path, data: str | bytes, *, mode: int = 0o644) -> Non
 
     The folder must be there. Raises :class:`EnvironmentProblem` as :func:`writing` does.
     """
-    content = data.encode() if isinstance(data, str) else data
     with writing(path.parent):
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.chmod(temporary, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            try:
-                os.unlink(temporary)
-            except FileNotFoundError:
-                pass
-            raise
+        files.write(path, data, mode=mode)

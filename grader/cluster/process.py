@@ -237,7 +237,7 @@ class Recorded:
 
     def descendants(self) -> list[tuple[int, str]]:
         """(pid, birth) of the processes that carry this record's marker, itself excepted."""
-        return [item for item in _marked(self.id) if item != (self.pid, self.born)]
+        return [item for item in marked(MARKER, self.id) if item != (self.pid, self.born)]
 
     def kill(self) -> None:
         """SIGKILL to the group, at once; waits for nothing. Safe to call from any thread."""
@@ -271,17 +271,7 @@ def end_all(recorded: Sequence[Recorded], *, grace: float = 0.0, sweep: bool = T
         one.signal_group(signal.SIGKILL)
     wait_gone(pairs, 10.0)
     if sweep and recorded:
-        # Something may fork while it is being killed: look until nothing is found.
-        ids = {one.id for one in recorded}
-        while left := [item for item in _marked(*ids)]:
-            for pid, born in left:
-                if birth(pid) == born:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        continue
-            if not wait_gone(left, 5.0):
-                break  # in uninterruptible sleep: the record stays for a later command
+        end_marked(MARKER, *(one.id for one in recorded))
     for one in recorded:
         if one._popen is not None:
             one._popen.poll()
@@ -289,32 +279,63 @@ def end_all(recorded: Sequence[Recorded], *, grace: float = 0.0, sweep: bool = T
             one.forget()
 
 
-def _marked(*ids: str) -> list[tuple[int, str]]:
-    """(pid, birth) of every live process of this user whose environment carries one of the markers."""
+def marked(variable: str, *values: str) -> list[tuple[int, str]]:
+    """(pid, birth) of every live process of this user, our own excepted, with such a variable.
+
+    A program may leave its process group (``setsid``) and its parent (a double
+    fork); what it was started with in its environment it keeps.
+    """
     found = []
+    for pid in _pids():
+        if pid != os.getpid() and _variable(pid, variable) in values:
+            if (born := birth(pid)) is not None:
+                found.append((pid, born))
+    return found
+
+
+def end_marked(variable: str, *values: str) -> int:
+    """SIGKILL all of them, until none is found; returns how many there were.
+
+    Something may fork while it is being killed, so one look is not enough.
+    """
+    ended = 0
+    while left := marked(variable, *values):
+        for pid, born in left:
+            if birth(pid) == born:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    ended += 1
+                except ProcessLookupError:
+                    continue
+        if not wait_gone(left, 5.0):
+            break  # in uninterruptible sleep: it dies as soon as it wakes
+    return ended
+
+
+def _pids() -> list[int]:
     if sys.platform == "linux":
-        wanted = [f"{MARKER}={id}".encode() for id in ids]
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    environ = file.read()
-            except OSError:
-                continue  # ended, or another user's
-            if any(item in environ for item in wanted) and set(environ.split(b"\0")) & set(wanted):
-                if (born := birth(int(entry))) is not None:
-                    found.append((int(entry), born))
-        return found
+        return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
     import psutil
 
-    for process in psutil.process_iter():
+    return psutil.pids()
+
+
+def _variable(pid: int, name: str) -> str | None:
+    """A variable of a process's environment; None where it has none, or it is another user's."""
+    if sys.platform == "linux":
         try:
-            if process.environ().get(MARKER) in ids and (born := birth(process.pid)):
-                found.append((process.pid, born))
-        except (psutil.Error, OSError):
-            continue
-    return found
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environ = file.read()
+        except OSError:
+            return None
+        _, found, rest = (b"\0" + environ).partition(f"\0{name}=".encode())
+        return rest.partition(b"\0")[0].decode(errors="replace") if found else None
+    import psutil
+
+    try:
+        return psutil.Process(pid).environ().get(name)
+    except (psutil.Error, OSError):
+        return None
 
 
 class NotStarted(Exception):

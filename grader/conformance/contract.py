@@ -1,4 +1,4 @@
-"""What a WebApp's world must look like when its operator has nothing left to do.
+"""What holds for a WebApp that has converged: what its operator must bring about.
 
 The contract is the operator's page of the course. Nothing here depends on how
 an operator names its Pods or in which order it works.
@@ -84,23 +84,23 @@ class World:
 
     @property
     def standing(self) -> list[dict]:
-        """The controlled Pods that are neither on their way out nor finished."""
+        """The active Pods among those it controls: neither terminating nor finished."""
         return [pod for pod in self.pods if not is_terminating(pod) and not is_finished(pod)]
 
 
 def shortfalls(world: World) -> list[str]:
-    """What keeps a world from being as its WebApp wants it; empty when it is.
+    """What keeps a WebApp from having converged; empty when it has.
 
     Each is a sentence. The order is from cause to effect: Pods and record
     first, then the status that speaks of them.
     """
     app = world.webapp
     if app is None:
-        return ["The WebApp is not there."]
+        return ["The WebApp does not exist."]
     name, uid, want = app["metadata"]["name"], app["metadata"]["uid"], wanted(app)
     found: list[str] = []
     if FINALIZER not in app["metadata"].get("finalizers", ()):
-        found.append(f"The finalizer {FINALIZER} is not on the WebApp.")
+        found.append(f"The WebApp does not have the finalizer {FINALIZER}.")
     if world.record is None:
         found.append(f"The DNS record {DNS_NAMESPACE}/record-{uid} does not exist.")
     else:
@@ -116,11 +116,13 @@ def shortfalls(world: World) -> list[str]:
     for pod in world.pods:
         pod_name = pod["metadata"]["name"]
         if is_terminating(pod):
-            found.append(f"Pod {pod_name} is still on its way out.")
+            found.append(f"Pod {pod_name} is still terminating.")
         elif is_finished(pod):
-            found.append(f"Pod {pod_name} has ended ({pod['status']['phase']}) and is still there.")
+            found.append(
+                f"Pod {pod_name} has finished ({pod['status']['phase']}) and still exists."
+            )
     if len(standing) != want:
-        found.append(f"{len(standing)} Pods stand, {want} are wanted.")
+        found.append(f"There are {len(standing)} active Pods instead of {want}.")
     for pod in standing:
         pod_name, labels = pod["metadata"]["name"], pod["metadata"].get("labels", {})
         if labels.get(LABEL) != name:
@@ -129,7 +131,7 @@ def shortfalls(world: World) -> list[str]:
             found.append(f"Pod {pod_name} runs {', '.join(images(pod))}.")
         owner_reference = controller_of(pod) or {}
         if not owner_reference.get("blockOwnerDeletion"):
-            found.append(f"The owner reference of Pod {pod_name} lacks blockOwnerDeletion.")
+            found.append(f"The owner reference of Pod {pod_name} does not set blockOwnerDeletion.")
         if not is_ready(pod):
             found.append(f"Pod {pod_name} is not Ready.")
     for pod in world.labelled:
@@ -141,10 +143,16 @@ def shortfalls(world: World) -> list[str]:
     return found + status_shortfalls(app, len(standing), sum(map(is_ready, standing)))
 
 
-def missing(world: World, record: dict | None = None) -> str:
-    """The first cause of a world's shortfalls in two or three words, for a cell of a table.
+def has_converged(world: World, generation: int) -> bool:
+    """Whether the WebApp exists at that generation or a later one, with no shortfall."""
+    app = world.webapp
+    return app is not None and app["metadata"]["generation"] >= generation and not shortfalls(world)
 
-    ``record`` is what is left of a WebApp that is gone.
+
+def missing(world: World, record: dict | None = None) -> str:
+    """The first of the shortfalls in two or three words, for a cell of a table.
+
+    ``record`` is the DNS record of a WebApp that is gone.
     """
     app = world.webapp
     if app is None:
@@ -166,7 +174,7 @@ def missing(world: World, record: dict | None = None) -> str:
 
 
 def status_shortfalls(app: dict, standing: int, ready: int) -> list[str]:
-    """What the status gets wrong about a world in which all is done."""
+    """What the status gets wrong."""
     status = app.get("status", {})
     generation = app["metadata"]["generation"]
     found = []
@@ -176,7 +184,9 @@ def status_shortfalls(app: dict, standing: int, ready: int) -> list[str]:
             f"the generation {generation}."
         )
     if status.get("replicas", 0) != standing:
-        found.append(f"status.replicas is {status.get('replicas')}, {standing} Pods stand.")
+        found.append(
+            f"status.replicas is {status.get('replicas')}, there are {standing} active Pods."
+        )
     if status.get("readyReplicas", 0) != ready:
         found.append(f"status.readyReplicas is {status.get('readyReplicas')}, {ready} are Ready.")
     if condition(app, "Ready").get("status") != "True":

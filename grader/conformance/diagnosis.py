@@ -1,4 +1,4 @@
-"""What kind of fault keeps a world from becoming right: named from the exchanges alone."""
+"""Why a WebApp has not converged, told from the exchanges alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 from grader.conformance import contract
 from grader.conformance.contract import is_ready, shortfalls, status_shortfalls
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 if TYPE_CHECKING:
-    from grader.conformance.bench import Bench
+    from collections.abc import Iterable, Sequence
+
+    from grader.conformance.history import History
+    from grader.runner import RunningProgram
+    from grader.wire.records import Exchange
 
 #: Exchanges shown below a message.
 _SHOWN = 8
@@ -19,7 +24,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """``name`` is empty where the fault is none that we know by name."""
+    """``name`` is empty where the fault has no name."""
 
     name: str = ""
     why: str = ""
@@ -27,31 +32,34 @@ class Diagnosis:
     evidence: tuple[str, ...] = ()
 
 
-def of_stuck(bench: Bench, app: dict) -> Diagnosis:
-    """Why the world of a WebApp did not become right.
+def of_stuck(
+    app: dict,
+    history: History,
+    exchanges: Iterable[Exchange],
+    programs: Sequence[RunningProgram],
+) -> Diagnosis:
+    """Why a WebApp did not converge: ``exchanges`` are what its operator's ``programs`` said.
 
-    Looks, in this order, for: a process that died; nothing done at all; a
-    finalizer removed before the cleanup; a write that was forbidden; a status
-    that was sent to the main resource; a create that is answered AlreadyExists
-    again and again, an update answered Conflict; a write that failed, was never
-    tried again, and is the one that is missing.
+    Looks, in this order, for: a process that died; no write at all; a finalizer
+    removed before the cleanup; a write that was forbidden; a status sent to the
+    main resource; a create that keeps being answered AlreadyExists, an update
+    that keeps being answered Conflict; a write that failed, was not retried, and
+    is the one that is missing.
     """
-    from grader.witness import describe
-
     meta = app["metadata"]
-    owners = _owners(bench, meta["namespace"])
-    concerned = [e for e in bench.exchanges() if _concerns(e, meta, owners)]
+    owners = _owners(history, meta["namespace"])
+    concerned = [e for e in exchanges if _concerns(e, meta, owners)]
     writes = [e for e in concerned if e.verb in WRITE_VERBS]
     shown = tuple(describe(e) for e in writes[-_SHOWN:])
 
-    for program in bench.programs():
+    for program in programs:
         ended = program.exited
         if ended is not None and ended.by == "itself":
             said = program.stderr_tail(8)
             return Diagnosis(
                 "operator-died",
-                "An operator that dies does nothing until somebody starts it again, and then "
-                "most likely dies of the same object.",
+                "An operator that crashes does nothing until it is restarted, and then most likely "
+                "crashes on the same object.",
                 "The end of its standard error is shown here."
                 if said
                 else "It wrote nothing to its standard error.",
@@ -61,15 +69,15 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
         return Diagnosis(
             "never-acted",
             "Nothing was written for this WebApp at all.",
-            "Does an event of it reach the queue, and a worker the key?",
+            "Does one of its events put the key into the queue, and does a worker get it?",
             tuple(describe(e) for e in concerned[-_SHOWN:]),
         )
-    if bench.world(app).webapp is None and bench.history.record(meta["uid"]):
+    if history.world_of(app).webapp is None and history.record(meta["uid"]):
         return Diagnosis(
             "finalizer-removed-early",
             "The finalizer is the only thing that keeps the WebApp until the cleanup is done: "
-            "with the WebApp gone, nobody will ever try it again.",
-            "Delete the record, see that it is not there any more, then remove the finalizer.",
+            "with the WebApp gone, nobody will ever retry it.",
+            "Delete the record, check that it is gone, then remove the finalizer.",
             shown,
         )
     forbidden = [e for e in writes if e.status == 403]
@@ -77,15 +85,15 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
         terminating = "being terminated" in str(forbidden[-1].answer)
         return Diagnosis(
             "namespace-terminating" if terminating else "forbidden",
-            "The API server does not allow this write.",
+            "The API server forbids this write.",
             "Compare the verb and the resource, subresources too, with the operator's role.",
             tuple(describe(e) for e in forbidden[-3:]),
         )
     if (lost := _status_through_main(writes)) is not None:
         return Diagnosis(
             "status-through-main-resource",
-            "With the status subresource on, the API server ignores .status in a write to the "
-            "object itself: it answers 200 and drops it.",
+            "With the status subresource enabled, the API server ignores .status in a write to "
+            "the object itself: it answers 200 and drops the status.",
             "Send the status to …/status.",
             (describe(lost),),
         )
@@ -97,8 +105,8 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
         if len(exists) >= 3 and exists[-1] is attempts[-1]:
             return Diagnosis(
                 "gave-up-on-already-exists",
-                "AlreadyExists is the good news that the last run got that far.",
-                "Treat it as done: read what is there, and go on with the next step.",
+                "AlreadyExists means that an earlier attempt succeeded.",
+                "Treat it as done: read the existing object, and continue with the next step.",
                 (f"{len(exists)} × {verb} {target} {name} answered AlreadyExists", *shown[-3:]),
             )
     for attempts in by_target.values():
@@ -107,11 +115,11 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
             second = "Only one reference can have Controller" in str(refused[-1].answer)
             return Diagnosis(
                 "second-controller" if second else "refused-again-and-again",
-                "Exactly one owner may have controller: true."
+                "Only one owner reference may have controller: true."
                 if second
-                else "The API server refuses this write for what is in it: sent again, it is "
-                "refused again.",
-                "Read the message of the answer below.",
+                else "The API server rejects the content of this write: sent again, it is rejected "
+                "again.",
+                "Read the message in the responses below.",
                 tuple(describe(e) for e in refused[-3:]),
             )
     for (verb, target, name), attempts in by_target.items():
@@ -119,28 +127,28 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
         if len(stale) == 5:
             return Diagnosis(
                 "conflict-for-ever",
-                "Conflict says that the object has changed since it was read. The same body sent "
-                "again is as old as before.",
-                "On a retry read the object again, and work the change out from what it is now.",
+                "Conflict means that the object has changed since it was read. The same body sent "
+                "again is just as stale.",
+                "On a retry, read the object again and compute the change from its current state.",
                 (f"{verb} {target} {name}", *(describe(e) for e in stale[-3:])),
             )
-    missing = _targets_missing(bench, app)
+    missing = _targets_missing(history, app)
     for (verb, target, name), attempts in by_target.items():
         last = attempts[-1]
         if target in missing and _failed(last):
             return Diagnosis(
                 "swallowed-error",
-                "The write failed and was not tried again: no event will come of a write that "
-                "never happened.",
-                "Return the error to the worker, and let it put the key back with a delay.",
+                "The write failed and was not retried, and a write that never happened causes no "
+                "event.",
+                "Return the error to the worker, and let it requeue the key with backoff.",
                 (describe(last), f"…and nothing after it to {verb} {target} {name}."),
             )
-    if _only_the_status_lags(bench, app):
+    if _only_the_status_lags(history, app):
         return Diagnosis(
             "stale-status",
-            "The world is as the spec says, and the status still tells of an earlier one: users, "
-            "and whatever waits for Ready, believe the status.",
-            "Which event would make the operator look again? A Pod that becomes Ready is one.",
+            "The Pods and the DNS record match the spec, and the status is out of date: users, "
+            "and everything that waits for Ready, rely on the status.",
+            "Which event triggers the next reconcile? A Pod that becomes Ready is one.",
             shown,
         )
     return Diagnosis(evidence=shown)
@@ -149,21 +157,21 @@ def of_stuck(bench: Bench, app: dict) -> Diagnosis:
 def _failed(exchange: Any) -> bool:
     """Whether the process was told, or left to find out, that a write did not happen."""
     if exchange.status is None:
-        # A process that was killed or ended cannot try again; the next one starts anew.
+        # A process that was killed or ended cannot retry; the next one starts from scratch.
         return "the process" not in exchange.error
     return exchange.status >= 500 or (
         exchange.status in (409, 422, 429) and _reason(exchange) != "AlreadyExists"
     )
 
 
-def _targets_missing(bench: Bench, app: dict) -> set[str]:
-    """What would have to be written still, as rules name it."""
-    world = bench.world(app)
+def _targets_missing(history: History, app: dict) -> set[str]:
+    """What is still to be written, as rules name it."""
+    world = history.world_of(app)
     live = world.webapp
     if live is None or contract.is_terminating(live):
-        found = {"configmaps"} if bench.history.record(app["metadata"]["uid"]) else set()
+        found = {"configmaps"} if history.record(app["metadata"]["uid"]) else set()
         return found | ({"webapps"} if live is not None else set())
-    status = _status_shortfalls(bench, app)
+    status = _status_shortfalls(history, app)
     rest = [text for text in shortfalls(world) if text not in status]
     found = {
         "configmaps" if "DNS record" in text else "webapps" if "finalizer" in text else "pods"
@@ -172,26 +180,26 @@ def _targets_missing(bench: Bench, app: dict) -> set[str]:
     return found or {"webapps/status"}
 
 
-def _status_shortfalls(bench: Bench, app: dict) -> list[str]:
-    world = bench.world(app)
+def _status_shortfalls(history: History, app: dict) -> list[str]:
+    world = history.world_of(app)
     if world.webapp is None:
         return []
     return status_shortfalls(world.webapp, len(world.standing), sum(map(is_ready, world.standing)))
 
 
-def _only_the_status_lags(bench: Bench, app: dict) -> bool:
-    world = bench.world(app)
+def _only_the_status_lags(history: History, app: dict) -> bool:
+    world = history.world_of(app)
     if world.webapp is None or contract.is_terminating(world.webapp):
         return False
-    status = _status_shortfalls(bench, app)
+    status = _status_shortfalls(history, app)
     return bool(status) and shortfalls(world) == status
 
 
-def _owners(bench: Bench, namespace: str) -> dict[str, str]:
+def _owners(history: History, namespace: str) -> dict[str, str]:
     """Of each Pod that a namespace had, the UID of its (last) controller; "" for none."""
     return {
         state.name: (contract.controller_of(state.object) or {}).get("uid", "")
-        for state in bench.history.states(resource="pods")
+        for state in history.states(resource="pods")
         if state.namespace == namespace
     }
 

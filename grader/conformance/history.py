@@ -1,12 +1,12 @@
-"""What the API server held, state after state, while an operator worked.
+"""What the API server stored, state after state, while an operator worked.
 
 Three watches (WebApps, Pods, the records in ``dns``) are kept open on the
 admin's own connection, so no wire and no fault stands between. Revisions are
-etcd's and rise across resources, so the states of all three can be put into
-one order and the world of any moment be put together again.
+etcd's and rise across resources, so the states of all three have one order, and
+the objects of any moment can be put together again.
 
 Concurrency: one thread per watch appends; readers wait on one condition
-variable. A watch that breaks off is the cluster's fault: readers then get
+variable. A watch that fails is the cluster's fault: readers then get
 :class:`grader.verdict.Unknown`.
 """
 
@@ -130,12 +130,12 @@ class History:
         except Exception as error:
             with self._changed:
                 if not self._closed:
-                    self._broken = f"The grader's own watch of {resource} broke off: {error}"
+                    self._broken = f"The grader's own watch of {resource} failed: {error}"
                 self._changed.notify_all()
 
     def _check(self) -> None:
         if self._broken:
-            raise Unknown("The cluster answers the grader's own watches.", self._broken)
+            raise Unknown("The API server serves the grader's own watches.", self._broken)
 
     # -- reading ------------------------------------------------------------------
 
@@ -144,6 +144,14 @@ class History:
         with self._changed:
             self._check()
             return self._world(namespace, name)
+
+    def world_of(self, app: dict) -> World:
+        """The world of that very WebApp: one of the same name and another UID is not it."""
+        meta = app["metadata"]
+        world = self.world(meta["namespace"], meta["name"])
+        if world.webapp is not None and world.webapp["metadata"]["uid"] != meta["uid"]:
+            return World(None)
+        return world
 
     def live(self, resource: str, name: str, namespace: str) -> dict | None:
         """The object of that name as it is now, or None."""
@@ -174,7 +182,7 @@ class History:
         return any(state.revision >= revision for state in self.states(uid=uid))
 
     def saw_delete(self, uid: str) -> bool:
-        """Whether the object has been seen going (deletionTimestamp) or gone."""
+        """Whether the object has been seen terminating (deletionTimestamp) or gone."""
         return any(s.type == "DELETED" or is_terminating(s.object) for s in self.states(uid=uid))
 
     def states(self, *, uid: str | None = None, resource: str | None = None) -> list[State]:

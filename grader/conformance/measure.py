@@ -1,4 +1,4 @@
-"""How well the gate tells right operators from wrong ones.
+"""How well the conformance suite tells right operators from wrong ones.
 
 The wrong ones are small named changes to the course's own operators
 (``grader/mistakes/conform/``): ``fails = "conform/<scenario>"`` names the
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import cut, mistakes
-from grader.conformance.gate import Report, conform
 from grader.conformance.processes import Subject
+from grader.conformance.suite import Report, conform
 from grader.course import ROOT
 from grader.labs.submission import Submission
 from grader.verdict import Verdict
@@ -114,14 +114,14 @@ def right_subject(one: Right, folder: Path) -> Subject:
 def try_right(
     cluster: Cluster, one: Right, folder: Path, only: Sequence[str] = (), seed: int = 0
 ) -> Report:
-    """Run the gate, or parts of it, against a right operator."""
+    """Run the suite, or parts of it, against a right operator."""
     return conform(cluster, right_subject(one, folder), folder / "run", only=only, seed=seed)
 
 
-def whole_gate(
+def try_wrong(
     cluster: Cluster, mistake: Mistake, folder: Path, only: Sequence[str] = (), seed: int = 0
 ) -> Report:
-    """Run the gate, or parts of it, against a wrong operator."""
+    """Run the suite, or parts of it, against a wrong operator."""
     subject = operator(mistake.track, folder, mistake)
     return conform(cluster, subject, folder / "run", only=only, seed=seed)
 

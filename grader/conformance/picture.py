@@ -10,7 +10,11 @@ from xml.sax.saxutils import escape, quoteattr
 _NAME, _CELL, _GAP, _ROW = 240, 108, 20, 28
 _EDGE, _TOP = 14, 86
 _SIDES = ("before", "after")
-_STEPS = {"create": "a WebApp is made", "update": "its image and size change", "delete": "it ends"}
+_STEPS = {
+    "create": "a WebApp is created",
+    "update": "image and replicas change",
+    "delete": "the WebApp is deleted",
+}
 #: What was lost stands out by form and by words, not by colour alone.
 _STYLE = (
     ".b{fill:#fff}text{font:13px system-ui,sans-serif;fill:#24292f}"
@@ -64,9 +68,9 @@ def kill_picture(title: str, columns: Mapping[str, Sequence[dict[str, Any]]]) ->
         drawn.append(f'<text class="k" x="{_left(number)}" y="{y}">{lost} of {tried}</text>')
     y += 26
     for kind, text in (
-        ("ok", "ends as it would have without the kill"),
-        ("lost", "lost for good, and what is missing"),
-        ("none", "the write did not come this time, and nothing was lost"),
+        ("ok", "converges as without the kill"),
+        ("lost", "does not converge, and what is missing"),
+        ("none", "the write did not happen this time, and nothing was lost"),
     ):
         if kind == "none" and not table.has_none:
             continue
@@ -109,7 +113,7 @@ class _Table:
 
     @property
     def has_none(self) -> bool:
-        """Whether a write did not come when its kill point was tried."""
+        """Whether a write did not happen when its kill point was tried."""
         return any(outcome["converged"] is None for outcome in self.cells.values())
 
     def told(self) -> str:
@@ -121,7 +125,7 @@ class _Table:
             for (step, write, name, side), outcome in self.cells.items()
             if outcome["converged"] is False
         ]
-        said = f"Work was lost at: {'; '.join(lost)}." if lost else "No work was lost at any."
+        said = f"Work was lost at: {'; '.join(lost)}." if lost else "No work was lost."
         return f"{tried} kill points were tried. {said}"
 
 
@@ -135,7 +139,7 @@ def _line(y: int, runs: int) -> str:
 
 def _cell(outcome: Mapping[str, Any], x: int, y: int) -> str:
     kind = {True: "ok", False: "lost", None: "none"}[outcome["converged"]]
-    word = {"ok": "✓", "lost": outcome.get("missing") or "lost", "none": "did not come"}[kind]
+    word = {"ok": "✓", "lost": outcome.get("missing") or "lost", "none": "no such write"}[kind]
     return (
         f'<rect class="{kind}" x="{x}" y="{y + 2}" width="{_CELL - 4}" height="{_ROW - 4}" rx="4"/>'
         f'<text class="m {kind}t" x="{x + _CELL / 2 - 2}" y="{y + 18.5}">{escape(word)}</text>'

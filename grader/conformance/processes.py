@@ -1,4 +1,4 @@
-"""The processes of an operator under test, and what they said on their wires."""
+"""The processes of an operator under test, and the exchanges on their wires."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Processes:
         self._records: dict[Path, tuple[RecordFile, list[Exchange]]] = {}
 
     def share(self, resyncing: bool) -> None:
-        """See to it that the shared process runs, resyncing or not: start it, again if it died."""
+        """Make sure that the shared process runs, resyncing or not: start it, or restart it."""
         with self.lock:
             self._still_wanted()
             if self._resyncing != resyncing:
@@ -87,14 +87,14 @@ class Processes:
                 self.shared = None
 
     def abandon(self) -> None:
-        """End every process; none can be started any more."""
+        """End every process; none can be started after that."""
         self._abandoned = True
         for program in self.runner.programs:
             program.kill()
 
     def _still_wanted(self) -> None:
         if self._abandoned:
-            raise Unknown("The operator is tried to the end.", "The run was interrupted.")
+            raise Unknown("The suite runs to its end.", "It was interrupted.")
 
     def start(
         self, client: str = "", *flags: str, rules: Sequence[str] = (), **keywords: Any

@@ -1,4 +1,4 @@
-"""A scenario: one thing that an operator must do, and how it is seen whether it did."""
+"""A scenario: one thing that an operator must do, and how to see whether it does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from grader.conformance.bench import Bench
+from grader.conformance.trial import Trial
 from grader.verdict import Message, Outcome, Verdict
-
-if TYPE_CHECKING:
-    from grader.conformance.bench import Bench
 
 Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
 
@@ -38,7 +37,7 @@ class Scenario:
 
 @dataclass
 class Result:
-    """What one scenario came to.
+    """The result of one scenario.
 
     ``duration`` in seconds, ``started`` in seconds since the epoch; ``measured`` is JSON.
     """
@@ -74,43 +73,41 @@ def scenario(
     def register(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
         part = id.partition("/")[0]
         if part not in PARTS or id in _REGISTRY:
-            raise ValueError(f"{id} is no new scenario of {', '.join(PARTS)}")
+            raise ValueError(f"{id} is not a new scenario of {', '.join(PARTS)}")
         _REGISTRY[id] = Scenario(id, part, title, function, alone, resyncing)  # type: ignore[arg-type]
         return function
 
     return register
 
 
-def scenarios(part: str | None = None) -> list[Scenario]:
-    """All scenarios, or those of a part, in the order in which they are written."""
-    from grader.conformance import parts  # noqa: F401 - importing them registers them
-
+def registered(part: str | None = None) -> list[Scenario]:
+    """The scenarios so far, or those of a part, in the order in which they are written."""
     return [
         s for name in PARTS for s in _REGISTRY.values() if s.part == name and part in (None, name)
     ]
 
 
-def judge(one: Scenario, bench: Bench) -> Result:
-    """Run a scenario to a result. What is not an Outcome is the gate's own fault: UNKNOWN."""
+def judge(one: Scenario, trial: Trial) -> Result:
+    """Run a scenario to a result. What is not an Outcome is the suite's own fault: UNKNOWN."""
     began, started = time.monotonic(), time.time()
-    view = bench.for_scenario(one)
+    bench = Bench(trial, one.id, alone=one.alone)
     message: Message | None = None
     try:
         if not one.alone:
-            bench.ready(one.resyncing)
-        one.run(view)
+            trial.processes.share(one.resyncing)
+        one.run(bench)
         verdict = Verdict.PASS
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message
     except Exception as error:
         verdict = Verdict.UNKNOWN
-        view.log(traceback.format_exc())
+        trial.log(traceback.format_exc())
         message = Message(
-            "The gate can judge this scenario.",
-            f"It failed itself: {type(error).__name__}: {error}",
-            next=f"This is not the operator's fault. The details are in {view.log_path}.",
+            "The conformance suite judges this scenario.",
+            f"The suite itself failed: {type(error).__name__}: {error}",
+            next=f"This is not the operator's fault. The details are in {trial.log_path}.",
         )
     finally:
-        view.end_own()
+        bench.end_own()
     took = time.monotonic() - began
-    return Result(one.id, one.title, verdict, message, took, view.measured, started)
+    return Result(one.id, one.title, verdict, message, took, bench.measured, started)

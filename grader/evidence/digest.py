@@ -26,9 +26,6 @@ def digest(line: str) -> str:
     return hashlib.sha256(normalise(line).encode()).hexdigest()[:16]
 
 
-BLANK = digest("")
-
-
 def lines_of(text: str) -> list[str]:
     """A file's lines as editors number them, without their ends.
 

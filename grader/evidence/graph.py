@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -138,33 +138,6 @@ class Graph:
                 if after not in before and after not in start and after not in avoiding:
                     before[after] = node
                     waiting.append(after)
-        return None
-
-    def reaches(
-        self, sources: Iterable[str], targets: Iterable[str], *, avoiding: Collection[str] = ()
-    ) -> bool:
-        """Whether a way leads from any of the sources to any of the targets."""
-        return self.path(sources, targets, avoiding=avoiding) is not None
-
-    def tour(self, stages: Sequence[Collection[str]]) -> list[str] | None:
-        """A way through one node of each stage in order and back to where it began; None if none closes."""
-        for first in stages[0]:
-            way = [first]
-            for stage in [*stages[1:], {first}]:
-                step = self.path([way[-1]], stage)
-                if step is None:
-                    break
-                way += step[1:]
-            else:
-                return way
-        return None
-
-    def cycle(self, *, within: Collection[str] | None = None) -> list[str] | None:
-        """A shortest cycle through the first node that is on one (``within`` a set of nodes), or None."""
-        outside = set() if within is None else set(self.nodes) - set(within)
-        for node in self.nodes:
-            if node not in outside and (way := self.path([node], [node], avoiding=outside)):
-                return way
         return None
 
     def alone(self) -> list[Node]:

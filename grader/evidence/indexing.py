@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from grader import files
 from grader.cluster import go_settings
 from grader.evidence import own, pinned, sources
 from grader.evidence.digest import DESCRIPTION, digest, lines_of
@@ -84,9 +85,7 @@ def write(data: dict, path: Path) -> None:
     ]
     text = json.dumps(head, separators=(",", ":"))[:-1]
     text += ',"files":{\n' + ",\n".join(lines) + "\n}}\n"
-    partial = path.with_suffix(".part")
-    partial.write_text(text)
-    partial.replace(path)
+    files.write(path, text)
 
 
 def outdated(source: Source, folder: Path = pinned.FOLDER) -> str:

@@ -1,6 +1,6 @@
 """4.3.2 Build artifact 1: every moving part wired by hand.
 
-The functional part of the gate (:mod:`grader.conformance`), a check a theme.
+The functional part of the conformance suite (:mod:`grader.conformance`), a check a theme.
 All of it runs once, against one process of the operator.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.conformance import lab
-from grader.labs import check
+from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
@@ -33,13 +32,15 @@ CHECKS_STAND_ALONE = True
 
 
 @pytest.fixture(scope="module")
-def gate(submission, run, cluster, api, grading, observe, phase4):
-    # Every wait of the gate has a limit of its own.
+def suite(submission, run, cluster, api, grading, observe, phase4):
+    # Every wait of the suite has a limit of its own.
     with (
-        phase4.untimed("the gate's functional part"),
-        lab.bench(submission, run, cluster, api, grading) as bench,
+        phase4.untimed("the functional part of the conformance suite"),
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
     ):
-        found = lab.results(bench, lab.asked_for(grading, SCENARIOS), first="functional/create")
+        found = suite_checks.results(
+            trial, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+        )
     observe("seconds by scenario", {id: round(r.duration, 1) for id, r in found.items()})
     if fifty := found.get("functional/fifty"):
         observe("50 WebApps with 3 replicas", fifty.measured)
@@ -52,8 +53,8 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
     points=3,
     evidence="live",
 )
-def check_converges(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/converges"])
+def check_converges(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/converges"])
 
 
 @check(
@@ -62,8 +63,8 @@ def check_converges(gate):
     points=3,
     evidence="live",
 )
-def check_changes(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/changes"])
+def check_changes(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/changes"])
 
 
 @check(
@@ -72,8 +73,8 @@ def check_changes(gate):
     points=3,
     evidence="live",
 )
-def check_drift(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/drift"])
+def check_drift(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/drift"])
 
 
 @check(
@@ -82,8 +83,8 @@ def check_drift(gate):
     points=3,
     evidence="live",
 )
-def check_ownership(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/ownership"])
+def check_ownership(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/ownership"])
 
 
 @check(
@@ -92,8 +93,8 @@ def check_ownership(gate):
     points=2,
     evidence="live",
 )
-def check_others(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/others"])
+def check_others(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/others"])
 
 
 @check(
@@ -102,8 +103,8 @@ def check_others(gate):
     points=3,
     evidence="live",
 )
-def check_cleanup(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/cleanup"])
+def check_cleanup(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/cleanup"])
 
 
 @check(
@@ -112,8 +113,8 @@ def check_cleanup(gate):
     points=2,
     evidence="live",
 )
-def check_status(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/status"])
+def check_status(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/status"])
 
 
 @check(
@@ -122,8 +123,8 @@ def check_status(gate):
     points=2,
     evidence="live",
 )
-def check_load(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/load"])
+def check_load(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/load"])
 
 
 @check(
@@ -132,5 +133,5 @@ def check_load(gate):
     points=1,
     evidence="build",
 )
-def check_process(gate):
-    lab.require(gate, *SCENARIOS["4.3.2/process"])
+def check_process(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.2/process"])

@@ -19,7 +19,7 @@ import pytest
 
 from grader import mistakes
 from grader.conformance import contract, measure
-from grader.conformance.gate import prepare
+from grader.conformance.suite import prepare
 from grader.labs import check
 from grader.labs.fake import server as fake_server
 from grader.runner import Runner, RunningProgram

@@ -11,13 +11,13 @@ import re
 
 import pytest
 
-from grader.conformance import lab
+from grader.conformance.bench import Bench
 from grader.conformance.parts.killpoints import kill_table
 from grader.conformance.picture import kill_picture
 from grader.evidence import answers as written
 from grader.evidence import citations
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
-from grader.labs import check
+from grader.labs import check, suite_checks
 from grader.verdict import Fail, NotGraded
 
 #: One check does its own runs, and no others.
@@ -104,10 +104,11 @@ def predicted(answers):
 
 @pytest.fixture(scope="module")
 def bench(predicted, submission, run, cluster, api, grading):
-    with lab.bench(submission, run, cluster, api, grading) as made:
-        view = made.for_lab("killpoints")
-        yield view
-        view.end_own()
+    with (
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
+        Bench(trial, "killpoints", alone=True) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """4.3.5 The error you returned, and the retry that never came.
 
-The faults part of the gate, as far as it is about errors
+The faults part of the suite, as far as it is about errors
 (:mod:`grader.conformance.parts.faults`), against the operator handed in.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.conformance import lab
-from grader.labs import check
+from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
@@ -23,13 +22,15 @@ CHECKS_STAND_ALONE = True
 
 
 @pytest.fixture(scope="module")
-def gate(submission, run, cluster, api, grading, observe, phase4):
-    # Every wait of the gate has a limit of its own.
+def suite(submission, run, cluster, api, grading, observe, phase4):
+    # Every wait of the suite has a limit of its own.
     with (
         phase4.untimed("errors at every write"),
-        lab.bench(submission, run, cluster, api, grading) as bench,
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
     ):
-        found = lab.results(bench, lab.asked_for(grading, SCENARIOS), first="functional/create")
+        found = suite_checks.results(
+            trial, suite_checks.asked_for(grading, SCENARIOS), first="functional/create"
+        )
     for name in ("create", "delete"):
         if one := found.get(f"faults/errors-on-{name}"):
             observe(f"errors on the writes of a {name}", one.measured.get("converged") or {})
@@ -40,13 +41,13 @@ def gate(submission, run, cluster, api, grading, observe, phase4):
 
 @check(
     "4.3.5/create",
-    title="409, 500, 429, a time-out and a lost answer at any write of a new WebApp are got over, "
+    title="It recovers from 409, 500, 429, a timeout and a lost response on any write of a new WebApp, "
     "and nothing is made twice",
     points=4,
     evidence="live",
 )
-def check_create(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/create"])
+def check_create(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/create"])
 
 
 @check(
@@ -55,8 +56,8 @@ def check_create(gate):
     points=3,
     evidence="live",
 )
-def check_delete(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/delete"])
+def check_delete(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/delete"])
 
 
 @check(
@@ -65,8 +66,8 @@ def check_delete(gate):
     points=2,
     evidence="live",
 )
-def check_backoff(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/backoff"])
+def check_backoff(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/backoff"])
 
 
 @check(
@@ -75,5 +76,5 @@ def check_backoff(gate):
     points=3,
     evidence="live",
 )
-def check_newest(gate):
-    lab.require(gate, *SCENARIOS["4.3.5/newest"])
+def check_newest(suite):
+    suite_checks.require(suite, *SCENARIOS["4.3.5/newest"])

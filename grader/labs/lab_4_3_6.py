@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from grader.cluster.api import ApiError
-from grader.conformance import contract, lab
+from grader.conformance import contract
 from grader.conformance.bench import Bench
-from grader.labs import check
+from grader.labs import check, suite_checks
 from grader.labs import operator_role as rbac
 from grader.verdict import Fail
 from grader.wire import Identity
@@ -78,16 +78,15 @@ def life(applied, submission, run, cluster, api, grading, phase4):
     # Every wait in it has a limit of its own.
     with (
         phase4.untimed("an operator's whole life"),
-        lab.bench(submission, run, cluster, api, grading) as made,
+        suite_checks.trial(submission, run, cluster, api, grading) as trial,
+        Bench(trial, "life", alone=True) as bench,
     ):
-        bench = made.for_lab("life")
         trouble: Fail | None = None
         try:
             _live(bench)
         except Fail as fail:
             trouble = fail
         exchanges = bench.exchanges()
-        bench.end_own()
     return exchanges, trouble
 
 

@@ -71,11 +71,8 @@ class Plugin:
         self._trouble = ""
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        from grader.labs import fixtures
-
         config.phase4 = self  # type: ignore[attr-defined]
         os.chdir(self.request.run_dir)
-        config.pluginmanager.register(fixtures, "phase4-fixtures")
 
     # -- collecting ---------------------------------------------------------
 
@@ -206,7 +203,7 @@ class Plugin:
         return Unknown(
             expected="The control plane runs while your work is graded.",
             seen=seen,
-            next="Run the same command again: it starts anew what died.",
+            next="Run the same command again: it restarts whatever died.",
             diagnosis="cluster-died",
         )
 

@@ -244,7 +244,7 @@ def _follow(descriptor: int, deadline: float, on_news: Callable[[str], None]) ->
 
 def _sweep(marker: str) -> None:
     """End whatever the run started and did not end itself."""
-    from grader.runner.sweep import end_marked
+    from grader.cluster.process import end_marked
 
     end_marked(MARKER, marker)
 

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
 
     import pytest
 
-    from grader.labs import plugin
+    from grader.labs import fixtures, plugin
     from grader.labs.request import Request
 
     request = Request.load(Path(argv[0]))
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
                 "--json-report",
                 f"--json-report-file={request.report}",
             ],
-            plugins=[plugin.Plugin(request)],
+            plugins=[plugin.Plugin(request), fixtures],
         )
     )
 
@@ -79,8 +79,8 @@ def _end_with_the_caller(descriptor: int, marker: str) -> None:
         pass
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE)
+    from grader.cluster.process import end_marked
     from grader.labs.request import MARKER
-    from grader.runner.sweep import end_marked
 
     end_marked(MARKER, marker)
     os._exit(1)

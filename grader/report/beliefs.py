@@ -1,4 +1,4 @@
-"""Who believed what about an object, and when: each client's view of it beside the truth.
+"""Each client's view of an object over time, beside the truth.
 
 Versions are resourceVersions as numbers; None stands for «is not there». A client
 that was never told of an object has no view of it, which is not the same; nor has a
@@ -24,7 +24,7 @@ _ENDINGS = {"process_killed", "process_exited", "wire_closed"}
 
 
 def label(key: Key) -> str:
-    """What a person calls an object: ``pods default/shop-1``."""
+    """An object's name for people: ``pods default/shop-1``."""
     kind = f"{key.resource}.{key.group}" if key.group else key.resource
     return f"{kind} {key.namespace}/{key.name}" if key.namespace else f"{kind} {key.name}"
 
@@ -76,7 +76,7 @@ class Beliefs:
                 steps.append((t, version))
 
     def _touched(self, record: Record, name: str) -> set[Key]:
-        """The objects about which a record may say something new to this view."""
+        """The objects that a record may change in this view."""
         if isinstance(record, Exchange) and record.verb in ("list", "deletecollection"):
             known = self._views.get(name, {})
             mine = {
@@ -129,7 +129,7 @@ class Beliefs:
         return spans
 
     def furthest_behind(self, least: float = 0.25) -> Key | None:
-        """The object that some client was wrong about for longest (``least`` seconds or more)."""
+        """The object whose view was stale for longest, in any client (``least`` seconds or more)."""
         longest, found = least, None
         finish = max(
             (steps[-1][0] for v in self._views.values() for steps in v.values()), default=0

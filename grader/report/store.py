@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from grader import files
 from grader.report.model import LabReport, ReportError
-from grader.workspace import files
 
 
 def path_of(folder: Path, lab: str) -> Path:
@@ -17,7 +17,9 @@ def path_of(folder: Path, lab: str) -> Path:
 def save(folder: Path, report: LabReport) -> Path:
     """Store a report as the lab's latest; returns where."""
     path = path_of(folder, report.lab)
-    files.write(path, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n"
+    files.write(path, text, durable=True)
     return path
 
 

@@ -14,14 +14,13 @@ import html
 import json
 from collections.abc import Iterable
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from grader.report.beliefs import Beliefs, label
 from grader.wire.records import Exchange, Mark, Record, WatchEnd, WatchEvent
 from grader.witness import Timeline
 from grader.witness.objects import Key
-from grader.workspace import files
+from grader.witness.trace import end
 
 #: Bodies are shown up to this many characters; whole, they are in wire.jsonl.
 BODY = 3000
@@ -34,41 +33,10 @@ _SHOWN_MARKS = {
     "process_killed": "kill",
     "process_exited": "exit",
     "rule_added": "arm",
-    "rule_removed": "lift",
-    "rule_released": "lift",
+    "rule_removed": "remove",
     "rule_fired": "fault",
     "note": "note",
 }
-
-
-#: Seconds of the control plane's answer to a run that are shown after its last record.
-AFTERWARDS = 2.0
-
-
-def write(folder: Path, to: Path) -> int:
-    """Draw the run in a folder into a file; returns how many records it shows.
-
-    Where the cluster is still there, what the API server's audit log has of the
-    time of the run is drawn as well: kubectl, and the control plane's controllers.
-    """
-    from grader import cluster
-    from grader.cluster.errors import EnvironmentProblem
-    from grader.cluster.interface import Capability
-
-    timeline = Timeline(folder)
-    facts = []
-    try:
-        found = cluster.find()
-        if found is not None and Capability.AUDIT in found.capabilities and len(timeline):
-            last = max(_end(record) for record in timeline)
-            timeline = Timeline(folder, cluster=found).before(last + AFTERWARDS)
-            facts += [f"{name} {version}" for name, version in sorted(found.versions.items())]
-    except EnvironmentProblem:
-        pass  # what the wires recorded is there without it
-    drawn = page(timeline, title=folder.name, facts=facts)
-    files.write(to, drawn)
-    to.chmod(0o600)  # what was said on a wire is for its user, as the record is
-    return len(timeline)
 
 
 def page(timeline: Timeline, *, title: str, facts: Iterable[str] = ()) -> str:
@@ -96,11 +64,6 @@ def page(timeline: Timeline, *, title: str, facts: Iterable[str] = ()) -> str:
     )
 
 
-def text(timeline: Timeline) -> str:
-    """The timeline as lines, one for each record, times counted from its start."""
-    return "\n".join(timeline.line(record) for record in timeline)
-
-
 def drawing(timeline: Timeline) -> dict[str, Any]:
     """What the page draws, as JSON: lanes with rows, items on them, objects and beliefs.
 
@@ -112,7 +75,7 @@ def drawing(timeline: Timeline) -> dict[str, Any]:
     records = [record for record in timeline if _is_shown(record)]
     kept, left_out = _kept(timeline, records)
     start = timeline.start
-    finish = max((_end(record) for record in kept), default=start)
+    finish = max((end(record) for record in kept), default=start)
     lanes = _Lanes(kept)
     beliefs = Beliefs(timeline)
     found: dict[Key, int] = {}
@@ -171,10 +134,6 @@ def _kept(timeline: Timeline, records: list[Record]) -> tuple[list[Record], str]
     return kept[:MANY], f"only the first {MANY} of {len(records)} records are shown"
 
 
-def _end(record: Record) -> float:
-    return record.t_end if isinstance(record, Exchange) else record.t
-
-
 def _item(record: Record, timeline: Timeline, ends: dict, finish: float) -> dict[str, Any]:
     if isinstance(record, Mark):
         kind = _SHOWN_MARKS[record.what]
@@ -191,12 +150,12 @@ def _item(record: Record, timeline: Timeline, ends: dict, finish: float) -> dict
         }
     assert isinstance(record, Exchange)
     if record.verb == "watch":
-        end = ends.get((record.client, record.seq))
+        ended = ends.get((record.client, record.seq))
         return {
             "k": "w",
-            "c": end.by if end else "open",
+            "c": ended.by if ended else "open",
             "t": record.t_request,
-            "u": end.t if end else finish,
+            "u": ended.t if ended else finish,
             "f": record.faults,
             "d": "",
         }

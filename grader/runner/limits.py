@@ -1,4 +1,4 @@
-"""What a learner's process gets and what it may take."""
+"""The environment and the limits of a learner's process."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from grader.runner import limits, sandbox, subreaper
+from grader.runner import sandbox, subreaper
 from grader.runner.program import Program
-from grader.runner.runner import shown
+from grader.runner.runner import made_ready
 from grader.runner.running import RunningProgram
 
 
@@ -29,32 +29,15 @@ def offline(
     input is empty. ``isolation``, ``marker`` and ``building`` are as for
     :class:`~grader.runner.Runner`. Raises Fail as that does.
     """
-    inside = sandbox.checked(isolation) == "bwrap"
-    folder = run_dir / name
-    folder.mkdir(parents=True, exist_ok=True)
-    if program.build:
-        with building(f"building with {shown(program.build)}"):
-            program.built(folder / "build.log", isolation=isolation)
-    environment = {
-        **limits.inherited(),
-        **program.environment(sandbox.LABS if inside else ""),
-        **(env or {}),
-    }
-    if marker:
-        key, _, value = marker.partition("=")
-        environment[key] = value
-    if inside:
-        environment = sandbox.environment(environment)
-    running = RunningProgram(
+    running = made_ready(
+        program,
         name,
-        shown(program.run),
-        lambda: sandbox.offline_argv(program) if inside else program.argv(""),
-        folder=program.folder,
-        run_dir=folder,
-        env=environment,
+        run_dir / name,
         wire=None,
-        sandboxed=inside,
-        by_hand=shown(program.argv("{kubeconfig}")),
+        env=env or {},
+        isolation=sandbox.checked(isolation),
+        marker=marker,
+        building=building,
     )
     subreaper.adopt()
     try:

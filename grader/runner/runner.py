@@ -1,4 +1,4 @@
-"""The factory behind the ``run`` fixture."""
+"""Start programs behind wires: what the ``run`` fixture gives to checks."""
 
 from __future__ import annotations
 
@@ -94,53 +94,31 @@ class Runner:
         base = self.run_dir if number == 1 else self.run_dir / str(number)
         wire = Wire(self.cluster, client, base, rules=rules, seed=self.seed, identity=identity)
         folder = wire.folder
-        folder.mkdir(parents=True, exist_ok=True)
         learners = isinstance(program, Program)
         if not isinstance(program, Program):
             program = Program(tuple(program), Path(cwd or self.run_dir), folder)
         if args:
             program = replace(program, run=(*program.run, *args))
-        inside = learners and self.isolation == "bwrap"
-        if program.build:
-            with self._building(f"building with {shown(program.build)}"):
-                program.built(folder / "build.log", isolation="bwrap" if inside else "none")
+        running = made_ready(
+            program,
+            client,
+            folder,
+            wire=wire,
+            env=env or {},
+            isolation=self.isolation if learners else "none",
+            marker=self._marker,
+            building=self._building,
+        )
         wire.open()
         self._wires.append(wire)
         self.rules += [str(rule) for rule in rules]
-        environment = {
-            **limits.inherited(),
-            **program.environment(sandbox.LABS if inside else ""),
-            "KUBECONFIG": str(wire.kubeconfig),
-            **(env or {}),
-        }
-        if self._marker:
-            name, _, value = self._marker.partition("=")
-            environment[name] = value
-        if inside:
-            environment = sandbox.environment(environment)
-        kubeconfig = str(wire.kubeconfig)
-        running = RunningProgram(
-            client,
-            shown(program.run),
-            lambda: (
-                sandbox.run_argv(program, folder, wire.unix_socket)
-                if inside
-                else program.argv(kubeconfig)
-            ),
-            folder=program.folder,
-            run_dir=folder,
-            env=environment,
-            wire=wire,
-            sandboxed=inside,
-            by_hand=shown(program.argv("{kubeconfig}")),
-        )
         wire.on_kill(running.kill_now)
         self.programs.append(running)
         return running.start() if start else running
 
     @property
     def timeline(self) -> Timeline:
-        """What all wires of this run have seen, and the audit log where the cluster has one; grows."""
+        """All wires' records of this run, and the audit log where the cluster has one; grows."""
         if self._timeline is None:
             from grader.cluster.interface import Capability
             from grader.witness import Timeline
@@ -155,7 +133,7 @@ class Runner:
         """What is wrong with the wires' records, as half a sentence; empty when they are whole."""
         for wire in self._wires:
             if wire.failure is not None:
-                return f"The record of {wire.client}'s wire has a hole ({wire.failure.strerror})"
+                return f"The record of {wire.client}'s wire is incomplete ({wire.failure.strerror})"
         return ""
 
     def close(self) -> None:
@@ -167,6 +145,57 @@ class Runner:
         for wire in reversed(self._wires):
             wire.close()
         self._wires.clear()
+
+
+def made_ready(
+    program: Program,
+    client: str,
+    folder: Path,
+    *,
+    wire: Wire | None,
+    env: Mapping[str, str],
+    isolation: str,
+    marker: str,
+    building: Callable[[str], AbstractContextManager[None]],
+) -> RunningProgram:
+    """Build a program where it needs it, and have it ready to start; its output goes to ``folder``.
+
+    The arguments are as for :class:`Runner`; ``wire`` may be opened later, but
+    before the start. Raises Fail where the program does not build.
+    """
+    inside = isolation == "bwrap"
+    folder.mkdir(parents=True, exist_ok=True)
+    if program.build:
+        with building(f"building with {shown(program.build)}"):
+            program.built(folder / "build.log", isolation=isolation)
+    environment = limits.inherited() | program.environment(sandbox.LABS if inside else "")
+    if wire is not None:
+        environment["KUBECONFIG"] = str(wire.kubeconfig)
+    environment.update(env)
+    if marker:
+        name, _, value = marker.partition("=")
+        environment[name] = value
+    if inside:
+        environment = sandbox.environment(environment)
+
+    def argv() -> Sequence[str]:
+        if not inside:
+            return program.argv(str(wire.kubeconfig) if wire is not None else "")
+        if wire is None:
+            return sandbox.offline_argv(program)
+        return sandbox.run_argv(program, folder, wire.unix_socket)
+
+    return RunningProgram(
+        client,
+        shown(program.run),
+        argv,
+        folder=program.folder,
+        run_dir=folder,
+        env=environment,
+        wire=wire,
+        sandboxed=inside,
+        by_hand=shown(program.argv("{kubeconfig}")),
+    )
 
 
 def shown(words: Sequence[str]) -> str:

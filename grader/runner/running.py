@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from grader.cluster import refusals
 from grader.cluster.process import NotStarted, Recorded, Refused, records, wait_gone
 from grader.runner import limits, sandbox
+from grader.runner.wired import WiredProcess
 from grader.verdict import Fail, NotGraded, Outcome
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ _LOOK = 0.01
 #: Seconds between two counts of its processes.
 _COUNT = 0.5
 
-_FLUSH = (
-    " Python keeps back what it prints when its output is not a terminal: use print(…, flush=True)."
-)
+_FLUSH = " Python buffers its output when it does not go to a terminal: use print(…, flush=True)."
 
 
 class Line(str):
@@ -41,7 +40,7 @@ class Line(str):
         return line
 
     def __getnewargs__(self) -> tuple[str, float]:
-        """What a copy is made of: a line may stand in a message."""
+        """The arguments of a copy: a line may be part of a message."""
         return str(self), self.t
 
 
@@ -63,7 +62,7 @@ class Exit:
 
     def __str__(self) -> str:
         if self.signal is not None:
-            return f"was ended by {_signal_name(self.signal)} after {self.after:.1f} s"
+            return f"was terminated by {_signal_name(self.signal)} after {self.after:.1f} s"
         return f"ended with exit code {self.code} after {self.after:.1f} s"
 
 
@@ -74,8 +73,8 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class RunningProgram:
-    """A program that was started on a wire of its own.
+class RunningProgram(WiredProcess):
+    """A program whose output is captured and kept within limits, on a wire of its own.
 
     Made by :class:`grader.runner.Runner`. All times are in seconds. The output
     is in ``stdout_path`` and ``stderr_path``; ``stdout_lines`` grows as lines
@@ -95,12 +94,11 @@ class RunningProgram:
         sandboxed: bool = False,
         by_hand: str = "",
     ) -> None:
-        self.client = client
+        super().__init__(client, wire)
         #: The command as its author wrote it.
         self.shown = shown
         #: The same for a shell: with the file that the build made for ``{out}/…``.
         self.by_hand = by_hand or shown
-        self.wire = wire
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
         self.stderr_path = run_dir / "stderr"
@@ -112,13 +110,12 @@ class RunningProgram:
         self._sandboxed = sandboxed
         self._timeline: Timeline | None = None
         self._changed = threading.Condition()
-        self._process: Recorded | None = None
-        self._watcher: threading.Thread | None = None
         self._exit: Exit | None = None
         self._started = 0.0
         self._asked: set[str] = set()
         self._limit = ""
-        self._stderr_before = 0
+        #: Where this start's output begins in the two files.
+        self._stdout_before = self._stderr_before = 0
 
     # -- life ---------------------------------------------------------------------
 
@@ -130,10 +127,10 @@ class RunningProgram:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self._asked, self._limit, self._exit, self._process = set(), "", None, None
         with self.stdout_path.open("ab") as out, self.stderr_path.open("ab") as err:
-            offset, self._stderr_before = out.tell(), err.tell()
+            self._stdout_before, self._stderr_before = out.tell(), err.tell()
             self._started = time.time()
             try:
-                self._process = records.start(
+                process = records.start(
                     self._argv(),
                     name=self.client,
                     kind="learner",
@@ -154,14 +151,7 @@ class RunningProgram:
                     diagnosis="program-not-started",
                 ) from None
         self.starts += 1
-        self._note("process_started", pid=self._process.pid)
-        self._watcher = threading.Thread(
-            target=self._watch,
-            args=(self._process, offset),
-            name=f"watch-{self.client}",
-            daemon=True,
-        )
-        self._watcher.start()
+        self._follow(process)
         return self
 
     def restart(self) -> RunningProgram:
@@ -196,19 +186,8 @@ class RunningProgram:
             process.end()
         return self._how_it_ended()
 
-    def kill_now(self) -> None:
-        """SIGKILL to the process group, and wait until the program and its children are gone.
-
-        For the wire, in the middle of a request: quick, and from any thread.
-        What was forked meanwhile and left the group ends a moment later.
-        """
-        process = self._running()
-        if process is None:
-            return
+    def _kills(self, process: Recorded) -> None:
         self._asked.add("kill")
-        family = [(process.pid, process.born), *process.descendants()]
-        process.kill()
-        wait_gone(family, 5.0)
 
     def terminate(self, grace: float = 5.0) -> Exit:
         """SIGTERM to the program (not its children), SIGKILL to all of it after ``grace``.
@@ -228,12 +207,12 @@ class RunningProgram:
         return self._how_it_ended()
 
     def pause(self) -> None:
-        """SIGSTOP to the program's group: it stands still in the middle of whatever it does."""
+        """SIGSTOP to the program's process group: it halts in the middle of whatever it does."""
         if (process := self._running()) is not None:
             process.signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT: it goes on without knowing that time has passed."""
+        """SIGCONT: it continues without knowing that time has passed."""
         if (process := self._running()) is not None:
             process.signal_group(signal.SIGCONT)
 
@@ -297,10 +276,10 @@ class RunningProgram:
             if left <= 0:
                 raise Fail(
                     f"`{self.shown}` {what} within {timeout:g} s.",
-                    "It runs, but did not do so. On its standard output it has printed "
+                    "It is running, but has not done so. To its standard output it has printed "
                     + (f"{len(self.stdout_lines)} lines." if self.stdout_lines else "nothing.")
                     + (
-                        " The last of its standard error is shown here."
+                        " The last lines of its standard error are below."
                         if self.stderr_tail(1)
                         else ""
                     ),
@@ -325,31 +304,6 @@ class RunningProgram:
         if self.exited is not None:
             raise self.ended(what)
 
-    def require_stops(self, within: float = 5.0) -> Exit:
-        """SIGTERM; Fail where it does not end by itself within that time with exit code 0."""
-        how = self.terminate(within)
-        expected = (
-            f"`{self.shown}` ends by itself within {within:g} s of SIGTERM, with exit code 0."
-        )
-        if not how.obeyed:
-            raise Fail(
-                expected,
-                f"It ignored SIGTERM for {within:g} s and had to be killed.",
-                why="A kubelet does the same to a Pod that does not stop in time.",
-                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
-                diagnosis="ignores-sigterm",
-                evidence=self._last_output(),
-            )
-        if how.code != 0:
-            raise Fail(
-                expected,
-                f"It {how}.",
-                next="Handle SIGTERM: take no more work, finish what is in hand, exit 0.",
-                diagnosis="unclean-exit",
-                evidence=self._last_output(),
-            )
-        return how
-
     def ended(self, what: str) -> Outcome:
         """The sentence for a program that ended although ``what`` was still awaited.
 
@@ -358,7 +312,7 @@ class RunningProgram:
         how = self.exited
         expected = f"`{self.shown}` {what}."
         if how is not None and how.by == "grader":
-            # Whoever killed it knew: waiting for it then is a slip of the grader's.
+            # The grader killed it: waiting for it after that is the grader's bug.
             raise RuntimeError(f"waiting for {self.client} that was killed: {what}")
         if self._limit:
             return Fail(
@@ -400,13 +354,13 @@ class RunningProgram:
 
     # -- watching -----------------------------------------------------------------
 
-    def _watch(self, process: Recorded, offset: int) -> None:
+    def _watch(self, process: Recorded) -> None:
         """Read its output as it comes, keep it within its limits, note how it ends."""
         pending = b""
         taken = 0
         counted = time.monotonic()
         with self.stdout_path.open("rb") as out:
-            out.seek(offset)
+            out.seek(self._stdout_before)
             while True:
                 ended = not process.alive()
                 chunk = b"" if self._limit else out.read(1024 * 1024)
@@ -435,7 +389,7 @@ class RunningProgram:
         # What it started and left behind ends with it.
         process.end()
         self._exit = self._concluded(code)
-        self._note("process_exited", code=code)
+        self._mark("process_exited", pid=process.pid, code=code)
         with self._changed:
             self._changed.notify_all()
 
@@ -450,7 +404,7 @@ class RunningProgram:
         return pending
 
     def _over(self, taken: int, *, count: bool) -> str:
-        """What the program has too much of, as half a sentence; empty for nothing."""
+        """The limit that the program has exceeded, as half a sentence; empty for none."""
         sizes = {"output": taken, "error": self.stderr_path.stat().st_size - self._stderr_before}
         for name, size in sizes.items():
             if size > limits.OUTPUT_BYTES:
@@ -481,12 +435,3 @@ class RunningProgram:
         if self._exit is None:
             raise RuntimeError(f"{self.client} was not started")
         return self._exit
-
-    def _join(self) -> None:
-        watcher = self._watcher
-        if watcher is not None and watcher is not threading.current_thread():
-            watcher.join()
-
-    def _note(self, what: str, **data: Any) -> None:
-        if self.wire is not None:
-            self.wire.mark(what, **data)

@@ -51,19 +51,21 @@ _ETC = (
 
 @functools.cache
 def available() -> str:
-    """Why there can be no sandbox on this machine, as a sentence; empty where there can."""
+    """Why this machine has no sandbox, as a sentence; empty where it has one."""
     if sys.platform != "linux":
-        return "bubblewrap is for Linux alone; use --isolation none for checking your own work."
+        return "bubblewrap runs on Linux only; use --isolation none to check your own work."
     if shutil.which("bwrap") is None:
         return "bwrap is not installed (the package is called bubblewrap)."
     said = _refused([])
     if said:
-        return f"bwrap does not work here ({said}): this system lets no user make namespaces."
+        return (
+            f"bwrap does not work here ({said}): this system does not let users create namespaces."
+        )
     return ""
 
 
 def _refused(options: list[str]) -> str:
-    """What bwrap says when it cannot do this; empty when it can."""
+    """The error of bwrap with these options; empty where it works."""
     tried = subprocess.run(
         ["bwrap", "--unshare-all", *options, "--ro-bind", "/", "/", "--", "true"],
         capture_output=True,
@@ -82,11 +84,11 @@ def _no_namespaces_inside() -> list[str]:
 
 
 def checked(isolation: str) -> str:
-    """The isolation asked for; EnvironmentProblem where this machine does not have it."""
+    """The isolation asked for; EnvironmentProblem where this machine cannot provide it."""
     if isolation == "bwrap" and (why := available()):
         raise EnvironmentProblem(why)
     if isolation not in ("none", "bwrap"):
-        raise EnvironmentProblem(f"There is no isolation {isolation!r}: it is none or bwrap.")
+        raise EnvironmentProblem(f"Unknown isolation {isolation!r}: use none or bwrap.")
     return isolation
 
 
@@ -196,7 +198,7 @@ def _kubeconfig() -> str:
 
 
 def first_inside(outer: int) -> int | None:
-    """The id, out here, of the first process inside: bubblewrap's only child."""
+    """The id, outside, of the first process inside: bubblewrap's only child."""
     import psutil
 
     try:

@@ -1,4 +1,4 @@
-"""Be the parent of whatever a learner's programs leave behind.
+"""Become the parent of the processes that a learner's programs leave behind.
 
 A process that forks twice and clears its environment has neither a parent nor a
 mark to be found by. Linux lets us ask to become the parent of such orphans.
@@ -20,7 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> bool:
-    """Have orphaned descendants become our children; False where the system has no such thing."""
+    """Have orphaned descendants become our children; False where the system cannot."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -28,7 +28,7 @@ def adopt() -> bool:
 
 
 def end_strays() -> int:
-    """SIGKILL what was left to us by programs, and all below it; returns their number.
+    """SIGKILL the processes that programs left behind, and their children; returns their number.
 
     A stray is a child of ours in a session that is not ours and without a mark in
     its environment: programs begin in sessions of their own, and what has a mark
@@ -64,7 +64,7 @@ def _strays() -> list[psutil.Process]:
 
 
 def _collect(pid: int) -> None:
-    """Let an adopted zombie go. Not those that subprocess waits for: theirs carry a record."""
+    """Reap an adopted zombie. Not those that subprocess waits for: theirs carry a record."""
     try:
         if os.getpgid(pid) != pid:
             os.waitpid(pid, os.WNOHANG)

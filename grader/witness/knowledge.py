@@ -1,4 +1,4 @@
-"""What a client could know: the objects as its lists, answers and watch events told it."""
+"""What a client could know: the objects as its lists, responses and watch events had them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.witness.objects import Key
 
 @dataclass(frozen=True)
 class Known:
-    """One object as it was known, and the record that told of it."""
+    """One object as it was known, and the record that it was known from."""
 
     object: dict
     told_by: Record
@@ -45,7 +45,7 @@ class Knowledge:
     def known(
         self, resource: str, name: str, namespace: str = "", group: str | None = None
     ) -> Known | None:
-        """The same with the record that told of it."""
+        """The same with the record that it was known from."""
         for key, known in self._objects.items():
             if key.resource == resource and key.name == name and key.namespace == namespace:
                 if group is None or key.group == group:
@@ -151,7 +151,7 @@ def _key(exchange: Exchange, obj: dict | None) -> Key:
 
 
 def gather(records: Iterable[tuple[Record, Exchange | None]], *, told: bool = True) -> Knowledge:
-    """The knowledge that records (each with the exchange that opened its watch) amount to."""
+    """The knowledge from records, each with the exchange that opened its watch."""
     knowledge = Knowledge()
     for record, opened in records:
         knowledge.learn(record, opened, told=told)

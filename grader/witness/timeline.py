@@ -1,6 +1,6 @@
-"""What happened, as one timeline: what the wires recorded and what the API server's audit log saw.
+"""One timeline of a run: the wires' records and the API server's audit log.
 
-Every grader is written with it, and its queries are meant to be read aloud:
+Every grader is written with it:
 
 >>> timeline = Timeline(run_dir, cluster=cluster)
 >>> kill = timeline.marks("process_killed").first
@@ -30,27 +30,34 @@ controllers) are exchanges as well, with ``source`` «audit».
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.wire.records import WRITE_VERBS, Exchange, Mark, Record, WatchEnd, WatchEvent
 from grader.wire.rules import READ_VERBS
-from grader.witness import audit as audit_log
-from grader.witness import objects, order, wording
+from grader.witness import objects, wording
 from grader.witness.knowledge import Knowledge, gather
-from grader.witness.selectors import ANY, Names, is_status, names, resources, verbs
-from grader.witness.sources import AuditFeed, AuditSource, RecordFile, record_files
+from grader.witness.ledger import Ledger
+from grader.witness.selectors import ANY, Names, is_status, names, plain, resources, verbs
+from grader.witness.sources import AuditSource
 from grader.witness.trace import Point, Trace, begin, end
-from grader.witness.waiting import NotObserved, Waiting
 
 if TYPE_CHECKING:
     from grader.wire import Wire
 
-__all__ = ["NotObserved", "Timeline"]
+T = TypeVar("T")
+
+#: How often (seconds) sources that cannot say that they grew are looked at.
+_LOOK = 0.02
 
 
-class Timeline(Waiting):
+class NotObserved(TimeoutError):
+    """What was waited for did not happen in time; ``str()`` says what, and the last record."""
+
+
+class Timeline:
     """Records in order of time; see the module's docstring for the selectors.
 
     ``places`` are run folders or ``wire.jsonl`` files (or a mixture); with
@@ -68,18 +75,9 @@ class Timeline(Waiting):
         since: float | None = None,
     ) -> None:
         given = [places] if isinstance(places, (str, Path)) else list(places)
-        self._places = [Path(p) for p in given]
-        self._files: dict[Path, RecordFile] = {}
-        self._cluster = cluster
-        self._since = since
-        self._feed: AuditFeed | None = None
-        self._records: list[Record] = []
-        self._wired: dict[str, Exchange] = {}
-        self._audited: dict[str, Exchange] = {}
-        self._watches: dict[tuple[str, int], Exchange] = {}
-        self._by_uid: dict[str, dict] = {}
-        self._moments: dict[int, float] | None = None
-        self._frozen = False
+        self._ledger = Ledger([Path(p) for p in given], cluster=cluster, since=since)
+        #: The records of a part; None for all there are.
+        self._chosen: list[Record] | None = None
 
     @classmethod
     def of(cls, *wires: Wire, cluster: AuditSource | None = None) -> Timeline:
@@ -97,82 +95,79 @@ class Timeline(Waiting):
     def of_records(cls, records: Iterable[Record], audit_events: Iterable[dict] = ()) -> Timeline:
         """A timeline of records that are at hand already; it does not grow."""
         timeline = cls()
-        timeline._take(list(records), list(audit_events))
-        timeline._frozen = True
+        timeline._ledger.add(records, audit_events)
         return timeline
 
     # Growth ----------------------------------------------------------------------
 
+    @property
+    def _records(self) -> list[Record]:
+        return self._ledger.records if self._chosen is None else self._chosen
+
     def refresh(self) -> bool:
         """Read what is new; whether there was anything. Queries do this by themselves."""
-        if self._frozen:
-            return False
-        for path in record_files(self._places):
-            self._files.setdefault(path, RecordFile(path))
-        records = [record for file in self._files.values() for record in file.new()]
-        events: list[dict] = []
-        if self._cluster is not None:
-            if self._feed is None:
-                since = self._since
-                if since is None and (first := [*self._records, *records]):
-                    since = min(begin(r) for r in first)
-                if since is not None:
-                    self._feed = AuditFeed(self._cluster, since)
-            if self._feed is not None:
-                events = self._feed.new()
-        if not records and not events:
-            return False
-        self._take(records, events)
-        return True
+        return self._chosen is None and self._ledger.refresh()
 
-    def _take(self, records: list[Record], events: list[dict]) -> None:
-        for record in records:
-            if isinstance(record, Exchange):
-                self._wired[record.audit_id] = record
-                if record.verb == "watch":
-                    self._watches[record.client, record.seq] = record
-        added: list[Exchange] = []
-        for event in events:
-            if audit_log.is_final(event):
-                exchange = audit_log.exchange(event)
-                added.append(exchange)
-                known = self._audited.get(exchange.audit_id)
-                # A watch is logged when it begins and when it ends; the first counts.
-                if known is None or exchange.verb != "watch":
-                    self._audited[exchange.audit_id] = exchange
-        self._records += records
-        # A request is known from the audit log alone only while no wire has told of it.
-        kept = [r for r in self._records if getattr(r, "source", "") != "audit"]
-        for id, exchange in self._audited.items():
-            wired = self._wired.get(id)
-            if wired is None:
-                kept.append(exchange)
-            elif wired.forwarded and wired.server_status is None:
-                # The wire never heard the answer; the API server knows what it was.
-                wired.server_status = exchange.server_status
-                wired.withheld_body = exchange.response_body
-        kept.sort(key=lambda r: (begin(r), r.seq))
-        self._records = kept
-        self._moments = None
-        for record in (*records, *added):
-            self._remember(record)
+    def until(self, seen: Callable[[Timeline], T], timeout: float, what: str) -> T:
+        """Wait until ``seen(timeline)`` is true and return what it gave.
 
-    def _remember(self, record: Record) -> None:
-        """Keep the last state of each object by UID: what a delete's Status speaks of."""
-        if isinstance(record, WatchEvent):
-            bodies: Iterable[Any] = (record.object,)
-        elif isinstance(record, Exchange) and not record.subresource_is_view:
-            answer = record.answer
-            bodies = (answer, *objects.items(answer)) if answer is not None else ()
-        else:
-            return
-        for body in bodies:
-            if uid := objects.uid(body):
-                known = self._by_uid.get(uid)
-                if known is None or objects.resource_version(body) >= objects.resource_version(
-                    known
-                ):
-                    self._by_uid[uid] = body
+        ``what`` completes «waited for ...». Raises :class:`NotObserved` after
+        ``timeout`` seconds, with the last lines of the timeline.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            self.refresh()
+            if result := seen(self):
+                return result
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise NotObserved(f"waited {timeout:g} s for {what}; {self._last_seen()}")
+            self._wait_for_growth(left)
+
+    def quiet_for(
+        self,
+        seconds: float,
+        *,
+        timeout: float,
+        by: Names = None,
+        verb: Names = "write",
+        ignoring: Collection[str] = ("leases", "events"),
+    ) -> float:
+        """Wait until ``by`` has sent no such request for ``seconds``; returns when the last one was.
+
+        Requests about ``ignoring`` (resources) do not count: an elected leader
+        renews its lease for ever. Raises :class:`NotObserved` where it is not quiet
+        within ``timeout`` seconds.
+        """
+        began = time.time()
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self.exchanges(by=by, verb=verb, where=lambda e: e.resource not in ignoring)
+            last = found.last
+            since = max(begin(last), began) if last is not None else began
+            quiet = time.time() - since
+            if quiet >= seconds:
+                return begin(last) if last is not None else began
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise NotObserved(
+                    f"waited {timeout:g} s for {seconds:g} s without a {plain(verb)} "
+                    f"{'by ' + plain(by) if by else ''}; "
+                    + (f"the last was: {self.line(last)}" if last else "there was none yet")
+                )
+            self._wait_for_growth(min(left, seconds - quiet))
+
+    def _wait_for_growth(self, seconds: float) -> None:
+        """Until a wire of this process writes something, or it is time to look again."""
+        from grader.wire.recorder import grown
+
+        with grown:
+            grown.wait(min(seconds, _LOOK))
+
+    def _last_seen(self) -> str:
+        if not self._records:
+            return "nothing has been recorded"
+        return "the last record is: " + self.line(self._records[-1]).strip()
 
     # Parts -----------------------------------------------------------------------
 
@@ -193,22 +188,19 @@ class Timeline(Waiting):
     def _part(self, keep: Callable[[Record], bool]) -> Timeline:
         self.refresh()
         part = Timeline()
-        part.__dict__.update(self.__dict__)
-        part._records = [r for r in self._records if keep(r)]
-        part._whole = self  # type: ignore[attr-defined]
-        part._frozen = True
+        part._ledger = self._ledger
+        part._chosen = [r for r in self._records if keep(r)]
         return part
 
     @property
     def start(self) -> float:
-        """When the first record began (0 where there is none): the zero of :meth:`line`."""
-        whole = getattr(self, "_whole", self)
-        return begin(whole._records[0]) if whole._records else 0.0
+        """When the first record of the whole began (0: there is none): the zero of :meth:`line`."""
+        return self._ledger.start
 
     @property
     def damaged(self) -> int:
         """Lines that could not be read: where it is not 0, a writer was killed."""
-        return sum(file.damaged for file in self._files.values())
+        return self._ledger.damaged
 
     def __iter__(self):
         self.refresh()
@@ -271,7 +263,7 @@ class Timeline(Waiting):
         return self.exchanges(**selectors)
 
     def lists(self, **selectors: Any) -> Trace[Exchange]:
-        """Every way of asking for what exists: lists, and watches that ask for the initial events."""
+        """Lists, and watches that ask for the initial events."""
         return self.reads(**selectors).where(
             lambda e: e.verb == "list" or (e.verb == "watch" and "sendInitialEvents" in e.query)
         )
@@ -356,7 +348,7 @@ class Timeline(Waiting):
 
     def opened(self, record: WatchEvent | WatchEnd) -> Exchange | None:
         """The exchange that opened the watch which an event or an end belongs to."""
-        return self._watches.get((record.client, record.watch))
+        return self._ledger.opened(record)
 
     def object_of(self, exchange: Exchange) -> dict | None:
         """The object that an exchange is about, as the answer, the request or the past has it.
@@ -370,54 +362,24 @@ class Timeline(Waiting):
             return answer
         if isinstance(answer, dict) and answer.get("kind") == "Status":
             details = answer.get("details")
-            if isinstance(details, dict) and (found := self._by_uid.get(details.get("uid", ""))):
+            if isinstance(details, dict) and (
+                found := self._ledger.last_state(details.get("uid", ""))
+            ):
                 return found
         return exchange.request_body if objects.is_object(exchange.request_body) else None
 
     def cause(self, event: WatchEvent) -> Exchange | None:
-        """The write that made the version which an event tells of, None where it is not known."""
+        """The write that made the version of an event's object, None where it is not known."""
         return self.write_of(event.object)
 
     def write_of(self, obj: dict) -> Exchange | None:
-        """Who wrote this version of an object: the applied write with its UID and resourceVersion."""
+        """The applied write that made this version of an object (its UID and resourceVersion)."""
         uid, version = objects.uid(obj), objects.resource_version(obj)
         for exchange in self.writes(applied=True):
             answer = exchange.answer
             if objects.uid(answer) == uid and objects.resource_version(answer) == version:
                 return exchange
         return None
-
-    def writers(
-        self, resource: str, name: str, namespace: str | None = None
-    ) -> dict[str, Trace[Exchange]]:
-        """Who changed an object (applied writes, status included), each with their writes."""
-        everything = self.writes(
-            resource=f"{resource}/*", name=name, namespace=namespace, applied=True
-        )
-        found: dict[str, list[Exchange]] = {}
-        for exchange in everything:
-            found.setdefault(exchange.client, []).append(exchange)
-        return {client: self._trace(records) for client, records in found.items()}
-
-    def moment(self, exchange: Exchange) -> float:
-        """When an exchange took effect, in an order that agrees with resourceVersions.
-
-        Seconds since the epoch, between its request and its answer; see
-        :mod:`grader.witness.order`.
-        """
-        if self._moments is None:
-            self._moments = order.moments(
-                r for r in getattr(self, "_whole", self)._records if isinstance(r, Exchange)
-            )
-        return self._moments[id(exchange)]
-
-    def in_order(self, exchanges: Iterable[Exchange]) -> Trace[Exchange]:
-        """Exchanges in the order in which they took effect at the API server."""
-        return self._trace(
-            sorted(
-                exchanges, key=lambda e: (self.moment(e), order.revision(e), e.is_write is False)
-            )
-        )
 
     # What was known ---------------------------------------------------------------
 
@@ -441,7 +403,7 @@ class Timeline(Waiting):
         return gather((r, self._opened_or_none(r)) for r in told)
 
     def truth(self, at: Point | None = None) -> Knowledge:
-        """The objects as they were when ``at`` began, as far as anybody's traffic tells."""
+        """The objects as they were when ``at`` began, as far as all traffic shows them."""
         t = float("inf") if at is None else begin(at)
         seen = [
             r
@@ -454,7 +416,7 @@ class Timeline(Waiting):
 
     def _whole_records(self) -> list[Record]:
         self.refresh()
-        return getattr(self, "_whole", self)._records
+        return self._ledger.records
 
     def _opened_or_none(self, record: Record) -> Exchange | None:
         return self.opened(record) if isinstance(record, WatchEvent) else None

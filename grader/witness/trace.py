@@ -1,4 +1,4 @@
-"""What a query gives: records in order, with the words that go on from there."""
+"""The result of a query: records in order, and ways to narrow them down."""
 
 from __future__ import annotations
 

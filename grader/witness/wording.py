@@ -8,7 +8,7 @@ from grader.witness import objects
 _APPLIED = {True: "yes", False: "no", None: "unknown"}
 _MARKS = {
     "rule_added": "rule {rule} armed: {text}",
-    "rule_removed": "rule {rule} lifted: {text}",
+    "rule_removed": "rule {rule} removed: {text}",
     "rule_fired": "rule {rule} acted: {text}",
     "process_started": "process started",
     "process_killed": "process killed ({when} {verb} {resource} {name})",

@@ -6,32 +6,25 @@ import os
 import shutil
 from pathlib import Path
 
+from grader import files
+
 
 def write(path: Path, text: str) -> None:
-    """Put ``text`` into ``path`` at once: beside it first, on the disk, then renamed over it."""
+    """Put ``text`` into ``path`` at once, making its folder where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    files.write(path, text, durable=True)
 
 
-def lay_folder(files: dict[str, Path], target: Path, staging: Path) -> None:
-    """Make the folder ``target`` (which is not there) with copies of ``files``, all or none.
+def lay_folder(wanted: dict[str, Path], target: Path, staging: Path) -> None:
+    """Make the folder ``target`` (which is not there) with copies of ``wanted``, all or none.
 
-    ``files`` maps a path relative to ``target`` to what to copy there; the copy is
+    ``wanted`` maps a path relative to ``target`` to what to copy there; the copy is
     made in ``staging``, on the same file system, and then renamed.
     """
     aside = staging / f"{target.name}.{os.getpid()}"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    for name, source in files.items():
+    for name, source in wanted.items():
         (aside / name).parent.mkdir(parents=True, exist_ok=True)
         # Permission bits go along (a script may be executable), a read-only
         # original in a read-only clone must not make the learner's copy read-only.

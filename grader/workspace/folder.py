@@ -25,6 +25,7 @@ from typing import Any
 
 from grader import course
 from grader.course import Course, Lab
+from grader.files import new_folder
 from grader.workspace import files, stubs
 
 TRACKS = ("python", "go")
@@ -78,15 +79,7 @@ class Workspace:
 
     def new_run(self, label: str) -> Path:
         """A fresh folder for a run, named by time (UTC) and what is run."""
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        for attempt in range(1000):
-            folder = self.runs / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
-            try:
-                folder.mkdir(parents=True)
-            except FileExistsError:
-                continue
-            return folder
-        raise WorkspaceError(f"cannot make a folder for this run in {self.runs}.")
+        return new_folder(self.runs, label)
 
     # -- laying and replacing labs -----------------------------------------
 

@@ -169,7 +169,8 @@ def test_completion_offers_commands_and_labs() -> None:
 
 
 def test_an_error_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    from grader.cli import app, exit_codes
+    from grader import exit_codes
+    from grader.cli import app
 
     assert app.report(RuntimeError("boom")) == exit_codes.UNKNOWN
     said = capsys.readouterr().err
@@ -180,7 +181,8 @@ def test_an_error_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch, ca
 
 
 def test_a_full_disk_is_named_and_not_called_our_fault(capsys) -> None:
-    from grader.cli import app, exit_codes
+    from grader import exit_codes
+    from grader.cli import app
 
     assert app.report(OSError(28, "No space left on device", "/cache/x")) == exit_codes.ENVIRONMENT
     assert "The disk that holds /cache/x is full. Free" in capsys.readouterr().err
@@ -193,7 +195,7 @@ def test_a_full_disk_is_named_and_not_called_our_fault(capsys) -> None:
 
 
 def test_every_lab_and_exit_code_is_reachable() -> None:
-    from grader.cli import exit_codes
+    from grader import exit_codes
     from grader.verdict import Verdict
 
     assert [exit_codes.of(verdict) for verdict in Verdict] == [0, 1, 3, 4]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.cluster.embedded import layout
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,13 +9,12 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from grader import cut
-from grader.cli import exit_codes
+from grader import cut, exit_codes
 from grader.cli.app import build
 from grader.conformance import measure
-from grader.conformance.gate import FIRST, Report, run_all, select
 from grader.conformance.picture import kill_picture
 from grader.conformance.scenario import Result, Scenario
+from grader.conformance.suite import FIRST, Report, run_all, select
 from grader.course import ROOT
 from grader.evidence import citations
 from grader.verdict import Message, Verdict
@@ -38,8 +37,8 @@ def test_there_are_enough_of_both_languages():
     assert min(tracks["python"], tracks["go"]) >= 10
 
 
-def test_a_name_that_is_no_part_of_the_gate_is_refused():
-    with pytest.raises(ValueError, match="no part and no scenario"):
+def test_a_name_that_is_no_part_of_the_suite_is_refused():
+    with pytest.raises(ValueError, match="neither a part nor a scenario"):
         select(["functional/no-such"])
 
 
@@ -63,7 +62,7 @@ def test_an_operator_that_fails_the_first_scenario_otherwise_is_tried_on():
     assert [r.id for r in run_all(chosen, run, first=FIRST)] == [one.id for one in chosen]
 
 
-def test_an_interrupted_gate_ends_what_runs_before_it_waits_for_it():
+def test_an_interrupted_suite_ends_what_runs_before_it_waits_for_it():
     stopped = threading.Event()
 
     def run(one):
@@ -138,6 +137,6 @@ def test_the_picture_of_kill_points_says_in_words_what_it_shows():
     lost["missing"] = "1 of 2 Pods"
     drawn = kill_picture("Killed <here>", {"edge: no list": [lost, right, never], "level": [right]})
     words = [element.text for element in ET.fromstring(drawn["svg"]).iter() if element.text]
-    assert {"Killed <here>", "1 of 2 Pods", "1 of 2", "0 of 1", "did not come"} <= set(words)
+    assert {"Killed <here>", "1 of 2 Pods", "1 of 2", "0 of 1", "no such write"} <= set(words)
     assert "3 kill points were tried" in drawn["alt"]
     assert "edge, create: before POST a Pod (1 of 2 Pods)" in drawn["alt"]

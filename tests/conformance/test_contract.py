@@ -16,7 +16,7 @@ def test_a_right_world_lacks_nothing():
 
 
 def test_no_webapp_is_said_to_be_none():
-    assert shortfalls(World(None)) == ["The WebApp is not there."]
+    assert shortfalls(World(None)) == ["The WebApp does not exist."]
 
 
 def _without_finalizer(world):
@@ -66,8 +66,8 @@ def _ready_is_false(world):
     [
         (_without_finalizer, "finalizer"),
         (_record_of_another_host, "host"),
-        (_failed, "has ended"),
-        (_going, "on its way out"),
+        (_failed, "has finished"),
+        (_going, "still terminating"),
         (_unlabelled, "has the label"),
         (_old_image, "runs shop:0"),
         (_not_blocking, "blockOwnerDeletion"),

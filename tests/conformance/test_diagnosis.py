@@ -15,28 +15,22 @@ CREATED = exchange("create", "pods", 201, body=worlds.pod("shop-0"))
 
 
 class _History:
-    def __init__(self, record):
-        self._record = record
+    def __init__(self, world):
+        self._world = world
+
+    def world_of(self, app):
+        return self._world
 
     def record(self, uid):
-        return self._record
+        return self._world.record
 
     def states(self, **_):
         return []
 
 
-def bench(exchanges, world, *, ended=None):
+def named(exchanges, world, *, ended=None):
     program = SimpleNamespace(exited=ended, stderr_tail=lambda n: ())
-    return SimpleNamespace(
-        exchanges=lambda: exchanges,
-        programs=lambda: [program],
-        history=_History(world.record),
-        world=lambda app: world,
-    )
-
-
-def named(exchanges, world, **keywords):
-    return diagnosis.of_stuck(bench(exchanges, world, **keywords), worlds.app()).name
+    return diagnosis.of_stuck(worlds.app(), _History(world), exchanges, [program]).name
 
 
 ONE_POD = worlds.world(pods=[worlds.pod("shop-0")])

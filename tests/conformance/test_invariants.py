@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 
@@ -42,10 +41,6 @@ class History:
             yield state, live
 
 
-def bench(*states):
-    return SimpleNamespace(history=History(*states))
-
-
 def bare():
     app = worlds.app()
     app["metadata"]["finalizers"] = []
@@ -65,13 +60,13 @@ UNRECORDED = ("DELETED", "configmaps", worlds.record())
 
 def fails(check, states, *args, **keywords):
     with pytest.raises(Fail) as failed:
-        check(bench(*states), worlds.app(), *args, **keywords)
+        check(History(*states), worlds.app(), *args, **keywords)
     return failed.value.message.diagnosis
 
 
 def test_finalizer_and_record():
     start = ("ADDED", "webapps", bare())
-    invariants.finalizer_before_record(bench(start, WITH, RECORD), worlds.app())
+    invariants.finalizer_before_record(History(start, WITH, RECORD), worlds.app())
     late = fails(invariants.finalizer_before_record, (start, RECORD, WITH))
     assert late == "finalizer-after-record"
 
@@ -80,7 +75,7 @@ def test_cleanup_and_finalizer():
     mine = worlds.app()["metadata"]["finalizers"]
     marked, let_go = ("MODIFIED", "webapps", going(mine)), ("MODIFIED", "webapps", going([]))
     right = (WITH, RECORD, marked, UNRECORDED, let_go)
-    invariants.record_gone_before_finalizer(bench(*right), worlds.app())
+    invariants.record_gone_before_finalizer(History(*right), worlds.app())
     for wrong in ((WITH, RECORD, marked, let_go, UNRECORDED), (WITH, RECORD, marked, let_go)):
         assert fails(invariants.record_gone_before_finalizer, wrong) == "finalizer-removed-early"
 
@@ -88,9 +83,9 @@ def test_cleanup_and_finalizer():
 def test_nothing_is_made_while_terminating():
     marked = ("MODIFIED", "webapps", going(["x"]))
     made = ("ADDED", "pods", worlds.pod("shop-0"))
-    invariants.nothing_made_while_terminating(bench(WITH, made, marked), worlds.app())
+    invariants.nothing_made_while_terminating(History(WITH, made, marked), worlds.app())
     other = ("ADDED", "pods", worlds.pod("other", owner="another"))
-    invariants.nothing_made_while_terminating(bench(marked, other), worlds.app())
+    invariants.nothing_made_while_terminating(History(marked, other), worlds.app())
     assert (
         fails(invariants.nothing_made_while_terminating, (marked, made))
         == "made-children-while-terminating"
@@ -99,21 +94,23 @@ def test_nothing_is_made_while_terminating():
 
 def test_too_many_pods_at_any_moment():
     pods = [("ADDED", "pods", worlds.pod(f"shop-{n}")) for n in range(3)]
-    invariants.never_more_pods_than(bench(*pods), worlds.app(), 3)
+    invariants.never_more_pods_than(History(*pods), worlds.app(), 3)
     replaced = (*pods[:2], ("DELETED", "pods", worlds.pod("shop-0")), pods[2])
-    invariants.never_more_pods_than(bench(*replaced), worlds.app(), 2)
+    invariants.never_more_pods_than(History(*replaced), worlds.app(), 2)
     assert fails(invariants.never_more_pods_than, pods, 2) == "over-created"
-    invariants.never_more_pods_than(bench(*pods), worlds.app(), 2, slack=1)
+    invariants.never_more_pods_than(History(*pods), worlds.app(), 2, slack=1)
 
 
 def test_a_status_that_was_true_and_one_that_was_early():
     pods = [("ADDED", "pods", worlds.pod(f"shop-{n}")) for n in range(2)]
-    invariants.status_is_true(bench(RECORD, *pods, WITH), worlds.app())
-    assert fails(invariants.status_is_true, (RECORD, pods[0], WITH)) == "observed-generation-early"
+    invariants.status_is_correct(History(RECORD, *pods, WITH), worlds.app())
+    assert (
+        fails(invariants.status_is_correct, (RECORD, pods[0], WITH)) == "observed-generation-early"
+    )
     old = [("ADDED", "pods", worlds.pod(f"shop-{n}", image="shop:0")) for n in range(2)]
-    assert fails(invariants.status_is_true, (RECORD, *old, WITH)) == "observed-generation-early"
+    assert fails(invariants.status_is_correct, (RECORD, *old, WITH)) == "observed-generation-early"
     lagging = ("MODIFIED", "webapps", worlds.app(generation=2, observed=1))
-    invariants.status_is_true(bench(RECORD, lagging), worlds.app())
+    invariants.status_is_correct(History(RECORD, lagging), worlds.app())
 
 
 def test_transition_times():
@@ -123,18 +120,18 @@ def test_transition_times():
     assert fails(invariants.transition_times, churn) == "transition-time-churn"
     changed = copy.deepcopy(later)
     changed["status"]["conditions"][0]["status"] = "False"
-    invariants.transition_times(bench(WITH, ("MODIFIED", "webapps", changed)), worlds.app())
+    invariants.transition_times(History(WITH, ("MODIFIED", "webapps", changed)), worlds.app())
     assert UID == worlds.app()["metadata"]["uid"]
 
 
 def test_what_a_restart_does_again_is_counted():
     first, second = worlds.pod("shop-0"), worlds.pod("shop-1")
     made = [("ADDED", "configmaps", worlds.record()), ("ADDED", "pods", first)]
-    undisturbed = invariants.work_done(bench(*made, ("ADDED", "pods", second)), worlds.app())
-    assert +undisturbed == {"Pods made": 2, "records made": 1}
-    replaced = bench(*made, ("DELETED", "pods", first), ("ADDED", "pods", second))
+    undisturbed = invariants.work_done(History(*made, ("ADDED", "pods", second)), worlds.app())
+    assert +undisturbed == {"Pods created": 2, "records created": 1}
+    replaced = History(*made, ("DELETED", "pods", first), ("ADDED", "pods", second))
     with pytest.raises(Fail) as failed:
         invariants.no_more_work_than(replaced, worlds.app(), undisturbed)
     assert failed.value.message.diagnosis == "did-it-again-after-kill"
     assert failed.value.message.seen == "Pods deleted: 1."
-    invariants.no_more_work_than(bench(*made), worlds.app(), undisturbed)
+    invariants.no_more_work_than(History(*made), worlds.app(), undisturbed)

@@ -1,4 +1,4 @@
-"""How long the gate waits for an operator: for a busy one longer, for one that has ended not at all."""
+"""How long the suite waits for an operator: for a busy one longer, for one that has ended not at all."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader import cluster as clusters
+from grader.cluster.process import marked
 from grader.labs.runner import MARKER, grade
-from grader.runner import sandbox, sweep
+from grader.runner import sandbox
 from grader.verdict import Verdict
 
 from .conftest import HEAD
@@ -155,7 +156,7 @@ def test_a_grader_that_dies_leaves_no_program(graded, tmp_path):
     )
     report = graded(source)
     assert verdicts(report) == {"c": Verdict.UNKNOWN}
-    assert sweep.marked(MARKER, (tmp_path / "env").read_text()) == []
+    assert marked(MARKER, (tmp_path / "env").read_text()) == []
 
 
 @pytest.fixture

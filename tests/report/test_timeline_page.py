@@ -128,12 +128,6 @@ def test_what_is_in_a_run_cannot_leave_its_place(timeline: Timeline) -> None:
     assert "managedFields" not in page
 
 
-def test_the_text_has_a_line_for_each_record(timeline: Timeline) -> None:
-    lines = timeline_page.text(timeline).splitlines()
-    assert len(lines) == 9
-    assert "no answer" in next(line for line in lines if "POST" in line)
-
-
 def test_many_records_are_thinned_and_the_page_says_so(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,7 +150,8 @@ def test_a_build_that_the_machine_ends(
 def test_a_limit_is_a_sentence_in_the_command_line(
     error: BaseException, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grader.cli import app, exit_codes
+    from grader import exit_codes
+    from grader.cli import app
 
     assert app.report(error) == exit_codes.ENVIRONMENT
     err = capsys.readouterr().err

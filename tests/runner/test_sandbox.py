@@ -244,7 +244,7 @@ def test_sigterm_reaches_the_program(inside):
         """
     )
     running.wait_line(lambda line: line == "up", PATIENCE)
-    assert running.require_stops(PATIENCE).obeyed
+    assert running.terminate(PATIENCE).obeyed
     assert running.stdout_lines[-1] == "stopping"
 
 

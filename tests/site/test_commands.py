@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from grader import course
 from grader import workspace as folders
-from grader.cli import exit_codes
+from grader import exit_codes
 from grader.cli.app import build
 from grader.report import store
 from grader.report.model import LabReport

@@ -292,7 +292,7 @@ def test_record(cli, namespace, tmp_path):
     foo = tmp_path / "foo.json"
     foo.write_text(json.dumps(FOO))
     done = cli("record", "4.1.3", stdin=RECORDED.format(ns=namespace, foo=foo))
-    assert "“nonsense” cannot be said here" in done.stderr
+    assert "unknown command “nonsense”" in done.stderr
     assert "that line cannot be read" in done.stderr
     read = recording.load(cli.workspace / "4.1.3" / "recording.jsonl")
     assert read.lab == "4.1.3" and read.unconfirmed == []

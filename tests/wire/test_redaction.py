@@ -9,8 +9,8 @@ import stat
 import pytest
 from aiohttp import web
 
+from grader.cli.runs import new as new_run
 from grader.wire import redaction
-from grader.wire.runs import new as new_run
 from grader.witness import Timeline, recording
 from grader.witness.sources import AuditFeed
 from tests.wire.conftest import PATIENCE
@@ -206,13 +206,13 @@ def test_a_run_is_for_its_user_alone(monkeypatch, tmp_path):
 
 
 def test_a_page_of_a_run_is_for_its_user_alone(alone, http, monkeypatch, tmp_path):
-    from grader.report import timeline_page
+    from grader.cli import drive
 
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path))  # no cluster is there
     wire = alone()
     http.request("POST", wire.url + SECRETS, json=secret())
     page = tmp_path / "page.html"
-    timeline_page.write(wire.folder, page)
+    drive.draw(wire.folder, page)
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     assert PLAIN not in page.read_text() and CODED not in page.read_text()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader import workspace
-from grader.wire import runs
+from grader.cli import runs
 
 
 @pytest.fixture

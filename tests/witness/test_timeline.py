@@ -105,9 +105,24 @@ def test_events_and_what_caused_them(world):
     assert world.write_of(obj("f-1", 12)).status is None
 
 
-def test_who_wrote(world):
-    assert list(world.writers("foos", "f", "a")) == ["op"]
-    assert set(world.writers("pods", "f-1", "a")) == {"op", "hand"}
+def test_parts_count_their_times_from_the_start_of_the_whole(world):
+    killed, deleted = world.marks("process_killed").first, world.writes(by="hand").first
+    one, two = world.after(killed), world.between(killed, deleted)
+    assert one.start == two.start == world.start
+    again = two.writes(resource="pods").first
+    assert two.line(again) == one.line(again) == world.line(again)
+
+
+def test_a_part_does_not_grow(tmp_path):
+    (tmp_path / "op").mkdir()
+    recorder = Recorder(tmp_path / "op" / "wire.jsonl", "op")
+    recorder.mark("note", n=1)
+    timeline = Timeline(tmp_path)
+    part = timeline.after(0.0)
+    recorder.mark("note", n=2)
+    recorder.close()
+    assert len(timeline.marks("note")) == 2
+    assert len(part.marks("note")) == len(part.after(0.0)) == 1
 
 
 def test_lines_show_what_happened(world):
@@ -178,7 +193,7 @@ def test_until_wakes_at_once(tmp_path):
 
 
 def test_until_says_what_it_waited_for(world):
-    with pytest.raises(NotObserved, match="waited 0.05 s for a miracle; the last that was seen"):
+    with pytest.raises(NotObserved, match="waited 0.05 s for a miracle; the last record is"):
         world.until(lambda t: t.writes(name="miracle"), 0.05, "a miracle")
 
 

@@ -1,10 +1,10 @@
 """Kill points: the operator is killed before and after each of its writes.
 
-An undisturbed run says which writes there are. For each of them, a WebApp of
+An undisturbed run shows which writes there are. For each of them, a WebApp of
 its own is brought to the step in which that write happens, the wire kills the
 process at it (before the request reaches the API server, or after the server
-applied it and before the process hears of it), the process is started again,
-and the world must end as without the kill. So does Sieve (OSDI '22).
+applied it and before the process gets the response), the process is restarted,
+and the WebApp must converge as without the kill. So does Sieve (OSDI '22).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from grader.wire.records import WRITE_VERBS
 Step = Literal["create", "update", "delete"]
 Side = Literal["before", "after"]
 
-#: Repetitions of one kind of write in one step that are tried each; more of the
-#: same (status after status) tell nothing new.
+#: Repetitions of one kind of write in one step that are tried; more of the same
+#: (status after status) show nothing new.
 MOST_OF_A_KIND = 2
 #: Losses after which an operator is not tried any further.
 MOST_LOST = 3
-#: Seconds for a world to be right again after a restart.
+#: Seconds in which a WebApp must converge after a restart.
 RECOVERY = 15.0
 
 _WORDS = {
@@ -65,9 +65,9 @@ class KillPoint:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one kill point. ``converged`` None: the write did not come this time.
+    """The result of one kill point. ``converged`` None: the write did not happen this time.
 
-    ``missing`` says in a few words what of the world was lost.
+    ``missing`` says in a few words what was lost.
     """
 
     point: KillPoint
@@ -88,7 +88,9 @@ class Outcome:
 
 
 @scenario(
-    "killpoints/create", "Killed at any write of a WebApp's creation, nothing is lost", alone=True
+    "killpoints/create",
+    "Killed at any write while a WebApp is created, it loses nothing",
+    alone=True,
 )
 def create(bench: Bench) -> None:
     _require_no_loss(bench, "create")
@@ -96,7 +98,7 @@ def create(bench: Bench) -> None:
 
 @scenario(
     "killpoints/update",
-    "Killed at any write of a change of image and size, nothing is lost",
+    "Killed at any write while image and replicas change, it loses nothing",
     alone=True,
 )
 def update(bench: Bench) -> None:
@@ -104,7 +106,9 @@ def update(bench: Bench) -> None:
 
 
 @scenario(
-    "killpoints/delete", "Killed at any write of a WebApp's end, nothing is left behind", alone=True
+    "killpoints/delete",
+    "Killed at any write while a WebApp is deleted, it leaves nothing behind",
+    alone=True,
 )
 def delete(bench: Bench) -> None:
     _require_no_loss(bench, "delete")
@@ -118,12 +122,12 @@ def _require_no_loss(bench: Bench, step: Step) -> None:
         first = lost[0]
         assert first.message is not None
         raise Fail(
-            f"Killed {first.point.shown}, and started again, the operator ends where it would "
-            "have ended without the kill.",
+            f"Killed {first.point.shown} and restarted, the operator converges as it would have "
+            "without the kill.",
             f"It did not, at {len(lost)} of {len(outcomes)} kill points. {first.message.seen}",
             why=first.message.why,
-            next="A restart has only the list to go by. What did the killed process know that is "
-            "written nowhere?",
+            next="After a restart there is only the list. What did the killed process know that is "
+            "stored nowhere?",
             diagnosis=first.message.diagnosis or "lost-work-after-kill",
             evidence=[
                 *(f"lost: {outcome.point.shown}" for outcome in lost[:6]),
@@ -144,11 +148,11 @@ def kill_table(
 ) -> list[Outcome]:
     """Try every kill point of the steps; one outcome for each, in the order of the writes.
 
-    ``recovery``: seconds for a world to be right again after a restart.
+    ``recovery``: seconds in which a WebApp must converge after a restart.
     ``of_a_kind``: repetitions of one kind of write that are tried. After
-    ``most_lost`` losses the rest is not tried: the point is made.
-    ``one_by_one``: what a point needs is made before it, not before all of them,
-    so that a process which only knows what it was told has been told of that.
+    ``most_lost`` losses the rest is not tried. ``one_by_one``: what a point needs
+    is created just before it, not before all of them, so that a process which
+    keeps what it was told has been told of it.
     """
     bench.stop_shared()
     bench.end_own()
@@ -158,7 +162,7 @@ def kill_table(
     for step in steps:
         found, undisturbed[step] = _enumerate(bench, running, step, of_a_kind)
         points += found
-    # Everything that a point needs to be there first is made while nothing is killed.
+    # Everything that a point needs is created while nothing is killed.
     prepared = {} if one_by_one else {point: _prepare(bench, point.step) for point in points}
     for point, app in prepared.items():
         _wait_prepared(bench, point.step, app)
@@ -178,7 +182,7 @@ def kill_table(
 def _enumerate(
     bench: Bench, running: RunningProgram, step: Step, of_a_kind: int
 ) -> tuple[list[KillPoint], Counter[str]]:
-    """The kill points of a step, and what is made and deleted in it, undisturbed."""
+    """The kill points of a step, and what is created and deleted in it without a kill."""
     app = _prepare(bench, step)
     _wait_prepared(bench, step, app)
     since = time.time()
@@ -196,15 +200,15 @@ def _enumerate(
             points += [KillPoint(step, *kind, kinds[kind], side) for side in ("before", "after")]
     if not points:
         raise NotGraded(
-            f"An undisturbed {step} has writes to be killed at.",
-            "There was none.",
+            f"Without a kill, the operator writes in the step {step}.",
+            "It wrote nothing.",
             diagnosis="never-acted",
         )
-    return points, invariants.work_done(bench, app)
+    return points, invariants.work_done(bench.history, app)
 
 
 def _prepare(bench: Bench, step: Step) -> dict:
-    """The WebApp that a step acts on; for ``create``, only its (unborn) description."""
+    """The WebApp that a step acts on; for ``create``, only its manifest."""
     namespace = bench.namespace()
     if step == "create":
         return contract.webapp(bench.name(), namespace, replicas=2)
@@ -212,14 +216,14 @@ def _prepare(bench: Bench, step: Step) -> dict:
 
 
 def _wait_prepared(bench: Bench, step: Step, app: dict) -> None:
-    """Until the WebApp of :func:`_prepare` is right, and its operator has nothing to do."""
+    """Until the WebApp of :func:`_prepare` has converged, and its operator is idle."""
     if step != "create":
         bench.settled(app, "creating a WebApp")
         bench.history.at_rest(app["metadata"]["namespace"], 0.3, 5.0)
 
 
 def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
-    """Do the step; with ``wait``, until the world is right. Returns the WebApp."""
+    """Do the step; with ``wait``, until the WebApp has converged. Returns the WebApp."""
     if step == "create":
         app = bench.api.create(app)
     elif step == "update":
@@ -228,21 +232,21 @@ def _act(bench: Bench, step: Step, app: dict, wait: bool = True) -> dict:
         meta = app["metadata"]
         bench.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
     if wait:
-        _require_right(bench, step, app, f"{step} without a kill")
+        _require_converged(bench, step, app, f"{step} without a kill")
     return app
 
 
-def _require_right(
+def _require_converged(
     bench: Bench, step: Step, app: dict, doing: str, recovery: float = RECOVERY
 ) -> None:
     if step == "delete":
         bench.gone(app, doing, timeout=recovery)
-        invariants.record_gone_before_finalizer(bench, app)
-        invariants.nothing_made_while_terminating(bench, app)
+        invariants.record_gone_before_finalizer(bench.history, app)
+        invariants.nothing_made_while_terminating(bench.history, app)
         return
     bench.settled(app, doing, timeout=recovery)
-    invariants.never_more_pods_than(bench, app, contract.wanted(app))
-    invariants.finalizer_before_record(bench, app)
+    invariants.never_more_pods_than(bench.history, app, contract.wanted(app))
+    invariants.finalizer_before_record(bench.history, app)
 
 
 def _try(
@@ -253,18 +257,18 @@ def _try(
     undisturbed: Counter[str],
     recovery: float,
 ) -> Outcome:
-    # Records live in their own namespace, so a rule for them cannot name the
-    # WebApp's; nothing else is under way, so it need not.
+    # DNS records have a namespace of their own, so a rule for them cannot name the
+    # WebApp's; nothing else is running, so it need not.
     where = "" if "configmaps" in point.target else f" ns={app['metadata']['namespace']}"
     rule = running.wire.rules.add(
         f"kill-{point.side} {point.verb} {point.target} nth={point.nth}{where}"
     )
     began = time.monotonic()
     app = _act(bench, point.step, app, wait=False)
-    bench.ended_within(running, 5.0, unless=lambda: _is_right(bench, point.step, app))
+    bench.ended_within(running, 5.0, unless=lambda: _has_converged(bench, point.step, app))
     killed = rule.fired > 0
     if killed:
-        # The last write of all makes the world right: the kill may still be under way.
+        # With the last write of all the WebApp has converged: the kill may still be under way.
         running.wait_exit(5.0, "is killed at its write")
     rule.remove()
     if running.exited is not None:
@@ -277,8 +281,8 @@ def _try(
             STARTING,
         )
     try:
-        _require_right(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
-        invariants.no_more_work_than(bench, app, undisturbed)
+        _require_converged(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
+        invariants.no_more_work_than(bench.history, app, undisturbed)
     except Fail as fail:
         missing = contract.missing(bench.world(app), bench.history.record(app["metadata"]["uid"]))
         again = fail.message.diagnosis == "did-it-again-after-kill"
@@ -287,12 +291,8 @@ def _try(
     return Outcome(point, True if killed else None, time.monotonic() - began)
 
 
-def _is_right(bench: Bench, step: Step, app: dict) -> bool:
+def _has_converged(bench: Bench, step: Step, app: dict) -> bool:
     world = bench.world(app)
     if step == "delete":
         return world.webapp is None
-    return (
-        world.webapp is not None
-        and world.webapp["metadata"]["generation"] >= app["metadata"]["generation"]
-        and not contract.shortfalls(world)
-    )
+    return contract.has_converged(world, app["metadata"]["generation"])

@@ -1,4 +1,4 @@
-"""Restart: an operator that comes back finds out for itself what happened meanwhile."""
+"""Restart: an operator that is restarted catches up by itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 
-@scenario("restart/nothing-to-do", "Started with everything there, it writes nothing", alone=True)
+@scenario("restart/nothing-to-do", "Restarted with nothing to do, it writes nothing", alone=True)
 def nothing_to_do(bench: Bench) -> None:
     bench.stop_shared()
     running = bench.start()
@@ -23,7 +24,7 @@ def nothing_to_do(bench: Bench) -> None:
     running.terminate()
     since = time.time()
     running.start()
-    # A last WebApp shows that the operator has gone through what was there before it.
+    # Once the last WebApp is handled, the operator has handled those before it.
     canary = bench.create(bench.namespace(), "canary", replicas=1)
     bench.settled(canary, "restarting the operator and creating one more WebApp")
     bench.history.quiet(canary["metadata"]["namespace"], 0.5, 10.0)
@@ -38,19 +39,19 @@ def nothing_to_do(bench: Bench) -> None:
     bench.measured["writes"] = len(writes)
     running.kill()
     if writes:
-        from grader.witness import describe
-
         raise Fail(
-            "A restart with 5 WebApps that are as they should be takes not one write.",
-            f"There were {len(writes)}.",
-            why="Every operator is restarted, all at once, on the day of an upgrade.",
-            next="What does it believe to be different? Compare the body with the object before it.",
+            "After a restart with 5 WebApps that have converged, nothing is written.",
+            f"There were {len(writes)} writes.",
+            why="An upgrade restarts all operators at once.",
+            next="Which difference does it see? Compare the body with the object before the write.",
             diagnosis="writes-on-restart",
             evidence=[describe(e) for e in writes[:8]],
         )
 
 
-@scenario("restart/changed-meanwhile", "What happened while it was down is put right", alone=True)
+@scenario(
+    "restart/changed-meanwhile", "It catches up with what happened while it was down", alone=True
+)
 def changed_meanwhile(bench: Bench) -> None:
     bench.stop_shared()
     running = bench.start()
@@ -66,13 +67,13 @@ def changed_meanwhile(bench: Bench) -> None:
     running.start()
     bench.gone(
         deleted,
-        "deleting the WebApp while the operator was down, and starting it again",
+        "deleting the WebApp while the operator was down, and restarting it",
         diagnosis="missed-delete-while-down",
-        why="Nobody tells an operator what it missed; it must find it in the list.",
-        next="On start, list, and put every key into the queue.",
+        why="No event tells an operator what it missed; it must find it in the list.",
+        next="On start, list, and enqueue every key.",
     )
-    bench.settled(edited, "editing it while the operator was down, and starting it again")
-    bench.settled(created, "creating it while the operator was down, and starting it")
+    bench.settled(edited, "editing it while the operator was down, and restarting it")
+    bench.settled(created, "creating it while the operator was down, and restarting it")
     running.kill()
 
 
@@ -88,9 +89,9 @@ def sigterm(bench: Bench) -> None:
     if ended.obeyed and ended.code == 0:
         return
     raise Fail(
-        "After SIGTERM the operator finishes what is in hand and exits 0 within 5 s.",
-        f"It {ended}." if ended.obeyed else "It still ran after 5 s and had to be killed.",
-        why="Kubernetes sends SIGKILL after the grace period; what was in hand is then cut "
+        "After SIGTERM the operator finishes the current reconciles and exits 0 within 5 s.",
+        f"It {ended}." if ended.obeyed else "It was still running after 5 s and had to be killed.",
+        why="Kubernetes sends SIGKILL after the grace period; a reconcile is then cut off "
         "anywhere, and the lease is not released.",
         next="Catch SIGTERM, shut the queue down, wait for the workers, exit.",
         diagnosis="ignores-sigterm" if not ended.obeyed else "dies-of-sigterm",
@@ -101,7 +102,7 @@ def sigterm(bench: Bench) -> None:
 @scenario("restart/no-crd", "Without the CRD it says so and waits", alone=True)
 def no_crd(bench: Bench) -> None:
     bench.stop_shared()
-    # What a server without the CRD answers, to everything about it and to discovery.
+    # What a server without the CRD answers, to discovery as well.
     group = f"/apis/{contract.GROUP}"
     running = bench.start(rules=[f"answer 404 any path={group} times=always"])
     asked = bench.wait_exchange(
@@ -112,22 +113,22 @@ def no_crd(bench: Bench) -> None:
     running.wire.rules.clear()
     if not asked or not still:
         raise Fail(
-            "An operator whose CRD is not there says so and waits for it.",
-            f"It {running.exited}." if not still else "It never asked for WebApps.",
-            why="A process that exits is started again, in a loop that grows longer each time: "
-            "when the CRD comes, the operator may be minutes away.",
-            next="Go on trying to list, with a backoff, and print what you are waiting for.",
+            "An operator whose CRD does not exist says so and waits for it.",
+            f"It {running.exited}." if not still else "It never requested WebApps.",
+            why="A process that exits is restarted with growing backoff: once the CRD is "
+            "installed, it may take minutes until the operator runs.",
+            next="Keep listing, with backoff, and print what you are waiting for.",
             diagnosis="exits-without-crd",
             evidence=said,
         )
     if not said:
         raise Fail(
-            "An operator whose CRD is not there says so.",
+            "An operator whose CRD does not exist says so.",
             "It printed nothing.",
-            why="Somebody will look at its log to find out why nothing happens.",
+            why="Its log is where people look when nothing happens.",
             next="Print one line: which resource is missing, and what to apply.",
             diagnosis="silent-without-crd",
         )
     app = bench.create(bench.namespace(), replicas=1)
-    bench.settled(app, "the CRD was there after all", timeout=40.0)
+    bench.settled(app, "the CRD was installed", timeout=40.0)
     running.kill()

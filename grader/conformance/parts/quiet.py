@@ -8,11 +8,12 @@ from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
+from grader.witness import describe
 
 #: Seconds. Thirty resyncs of a second each, or one of an operator that has no such flag.
 WINDOW = 30.0
 #: Writes that creating a WebApp with 3 replicas may take: the finalizer, the record, 3 Pods and
-#: a status for each step that can be seen (nothing there, each Pod made, each Pod Ready).
+#: a status for each observable step (none yet, each Pod created, each Pod Ready).
 BUDGET_CREATE = 5 + 8
 
 
@@ -37,7 +38,7 @@ def budget(bench: Bench) -> None:
 
 @scenario(
     "quiet/idle",
-    "After convergence not one write, through resyncs and unrelated changes",
+    "Once converged, it writes nothing, through resyncs and unrelated changes",
     resyncing=True,
 )
 def idle(bench: Bench) -> None:
@@ -73,7 +74,7 @@ def idle(bench: Bench) -> None:
 
 
 def _touch_others(bench: Bench, namespace: str, number: int) -> None:
-    """Objects that look a little like the operator's, and are nobody's of its."""
+    """Create and delete objects that look like the operator's and are not."""
     for where in (namespace, contract.DNS_NAMESPACE):
         obj = {
             "apiVersion": "v1",
@@ -86,23 +87,21 @@ def _touch_others(bench: Bench, namespace: str, number: int) -> None:
 
 
 def _writes(bench: Bench, since: float = 0.0) -> list:
-    """The writes that are this scenario's to account for, once they are surely not another's."""
+    """The writes that belong to this scenario, once they are certainly not another's."""
     if bench.writes(since):
-        # Whose a record is, is known when the history has its WebApp, which may be under way.
+        # Whose DNS record it is, is known once the history has its WebApp.
         bench.history.until(contract.DNS_NAMESPACE, lambda: not bench.writes(since), 1.0)
     return bench.writes(since)
 
 
 def _too_many(writes: list, expected: str, diagnosis: str = "more-writes-than-steps") -> Fail:
-    from grader.witness import describe
-
     return Fail(
         f"{expected}.",
-        f"There were {len(writes)}.",
+        f"There were {len(writes)} writes.",
         why="Each write is an event for everybody who watches, the operator included: a write "
-        "that changes nothing real is how a hot loop begins.",
-        next="Compare what you are about to write with what is there, fields that the server "
-        "defaults and times included, and write only a difference.",
+        "that changes nothing is how a hot loop begins.",
+        next="Compare what you are about to write with the current object, defaulted fields and "
+        "timestamps included, and write only if they differ.",
         diagnosis=diagnosis,
         evidence=[describe(e) for e in writes[:10]],
     )

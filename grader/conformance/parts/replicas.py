@@ -1,4 +1,4 @@
-"""Two replicas: one works, the other waits, and they never both write."""
+"""Two replicas: one works, the other waits, and never do both write."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
+from grader.witness import describe
 
 #: Seconds: short, so that a failover can be waited for. Between the deadline (which may start a
 #: retry period after the last renewal) and the end of the lease there is room for a slow machine.
@@ -77,11 +78,11 @@ class _Pair:
                 programs[0], lambda e: e.resource == "leases" and e.t_request >= since, 0.2
             )
         raise Fail(
-            f"Somebody takes the lease {contract.LEASE_NAMESPACE}/{contract.LEASE} within "
+            f"A replica acquires the lease {contract.LEASE_NAMESPACE}/{contract.LEASE} within "
             f"{timeout:g} s.",
-            "Nobody did.",
+            "None did.",
             why="With --leader-elect, only the holder of the lease may write.",
-            next="The lease's name and namespace are part of the contract.",
+            next="Check the name and the namespace of the lease: they are part of the contract.",
             diagnosis="no-lease",
             evidence=programs[0].stderr_tail(5),
         )
@@ -101,13 +102,11 @@ class _Pair:
         taken = self.acquired(new, since)
         late = self.writes(old, taken.t_response or taken.t_request) if taken else []
         if late:
-            from grader.witness import describe
-
             raise Fail(
-                "Who has lost the lease writes nothing any more.",
-                f"{len(late)} write(s) arrived after the other replica had taken it.",
-                why="Two writers undo each other's work, and each believes to be alone.",
-                next="Give up at the renew deadline, before the lease ends for the others; then "
+                "A replica that has lost the lease writes nothing.",
+                f"{len(late)} of its writes arrived after the other replica had acquired it.",
+                why="Two writers undo each other's work, each taking itself for the only one.",
+                next="Give up at the renew deadline, before the lease expires for the others, and "
                 "end the process.",
                 diagnosis="wrote-after-lost-lease",
                 evidence=[describe(taken), *(describe(e) for e in late[:5])],
@@ -124,13 +123,11 @@ def one_writer(bench: Bench) -> None:
     idle = pair.writes(pair.standby)
     pair.close()
     if idle:
-        from grader.witness import describe
-
         raise Fail(
             "The replica that does not hold the lease writes nothing.",
-            f"It wrote {len(idle)} times.",
-            why="Two copies that both act create everything twice and fight over every status.",
-            next="Start workers only in the callback that says that you lead.",
+            f"It sent {len(idle)} writes.",
+            why="Two replicas that both act create everything twice and fight over every status.",
+            next="Start the workers only in the callback for becoming the leader.",
             diagnosis="no-leader-election",
             evidence=[describe(e) for e in idle[:6]],
         )
@@ -138,7 +135,7 @@ def one_writer(bench: Bench) -> None:
 
 @scenario(
     "replicas/release",
-    "After SIGTERM the other takes over without waiting the lease out",
+    "After SIGTERM the other takes over without waiting for the lease to expire",
     alone=True,
 )
 def release(bench: Bench) -> None:
@@ -147,27 +144,27 @@ def release(bench: Bench) -> None:
     since = time.time()
     pair.leader.terminate(grace=5.0)
     app = bench.create(bench.namespace(), replicas=1)
-    bench.settled(app, "the leader was told to stop", timeout=LEASE + RETRY + SLACK + 5.0)
+    bench.settled(app, "the leader got SIGTERM", timeout=LEASE + RETRY + SLACK + 5.0)
     taken = pair.acquired(pair.standby, since)
     waited = taken.t_request - since if taken else float("inf")
-    bench.measured["seconds until the lease was taken"] = round(waited, 2)
+    bench.measured["seconds until the lease was acquired"] = round(waited, 2)
     pair.require_one_writer(since, pair.leader, pair.standby)
     pair.close()
-    # Released, it is taken at the next try; not released, it has to run out.
+    # A released lease is acquired at the next retry; any other has to expire.
     if waited > LEASE - RETRY:
         raise Fail(
-            f"A leader that stops releases the lease: the other has it after a retry period "
-            f"({RETRY:g} s), not after the lease duration ({LEASE:g} s).",
-            f"The other took it after {waited:.1f} s.",
-            why="Every upgrade stops the leader: without the release nothing is done for as long "
-            "as the lease lasts.",
-            next="When the work is finished, write an empty holderIdentity.",
+            f"A leader that stops releases the lease: the other replica acquires it after a retry "
+            f"period ({RETRY:g} s), not after the lease duration ({LEASE:g} s).",
+            f"The other acquired it after {waited:.1f} s.",
+            why="Every upgrade stops the leader: without the release nothing happens until the "
+            "lease expires.",
+            next="When the work is finished, set holderIdentity to an empty string.",
             diagnosis="lease-not-released",
         )
 
 
 @scenario(
-    "replicas/killed", "After SIGKILL the other takes over when the lease has run out", alone=True
+    "replicas/killed", "After SIGKILL the other takes over once the lease has expired", alone=True
 )
 def killed(bench: Bench) -> None:
     pair = _Pair(bench)
@@ -177,7 +174,7 @@ def killed(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "the leader was killed", timeout=LEASE + RETRY + SLACK + 5.0)
     taken = pair.acquired(pair.standby, since)
-    bench.measured["seconds until the lease was taken"] = round(
+    bench.measured["seconds until the lease was acquired"] = round(
         taken.t_request - since if taken else -1.0, 2
     )
     pair.close()
@@ -187,14 +184,13 @@ def killed(bench: Bench) -> None:
     "replicas/lease-lost", "A leader that cannot renew stops before another starts", alone=True
 )
 def lease_lost(bench: Bench) -> None:
-    # Everything else still gets through: a leader that does not look at its
-    # lease has every chance to show it.
+    # Everything else still succeeds: a leader that ignores its lease can show it.
     _without_renewals(bench, "answer 500 create,update,patch leases times=always")
 
 
 @scenario("replicas/server-hangs", "A leader whose renewals hang gives up in time", alone=True)
 def server_hangs(bench: Bench) -> None:
-    # No answer at all, not even an error: a request without a time limit hangs here.
+    # No response at all, not even an error: a request without a timeout hangs here.
     _without_renewals(bench, "hold any leases")
 
 
@@ -208,7 +204,7 @@ def _without_renewals(bench: Bench, rule: str) -> None:
     deadline = time.monotonic() + LEASE + RETRY + SLACK + 2.0
     number = 0
     while not pair.acquired(pair.standby, since) and time.monotonic() < deadline:
-        # Work to do all the while, so that one who still acts is seen to.
+        # Work to do all the while, so that a leader that still acts is seen.
         number += 1
         app = bench.change(app, replicas=1 + number % 3)
         bench.ended_within(pair.leader, 0.25)

@@ -1,4 +1,4 @@
-"""The labs that run parts of the gate: nothing of a part is left out, no check looks at nothing."""
+"""The labs that run parts of the conformance suite: nothing of a part is left out, no check looks at nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from grader import course, cut
-from grader.conformance.gate import select
-from grader.conformance.scenario import scenarios
+from grader.conformance.parts import scenarios
+from grader.conformance.suite import select
 from grader.labs import lab_4_3_2, lab_4_3_5
 
 

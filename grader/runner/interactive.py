@@ -1,15 +1,14 @@
-"""A program that a person drives by hand: started, stopped and killed behind a wire of its own.
+"""A program that a person runs: started, stopped and killed behind a wire of its own.
 
-What graders start goes through :mod:`grader.runner`, with limits and captured
-output; here the output goes where the command's own goes. Files, in the run's
-folder: ``run.json`` (what was run, so that it can be run again) and the wire's.
+What graders start has limits and its output is captured; here the output goes
+where the command's own goes. Files, in the run's folder: ``run.json`` (what was
+run, so that it can be run again) and the wire's.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -18,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from grader.cluster import dirs
-from grader.cluster.process import Recorded, records, wait_gone
-from grader.wire.wire import Wire
+from grader.cluster.process import Recorded, records
+from grader.runner.program import Program
+from grader.runner.wired import WiredProcess
+from grader.wire import Wire
 
 RUN_FILE = "run.json"
-_PYTHON = {"python", "python3"}
 
 
-class Driven:
+class InteractiveProgram(WiredProcess):
     """One program behind a wire; use as a context manager.
 
     ``argv`` may hold ``{kubeconfig}``; ``python3`` is the course's interpreter.
@@ -34,6 +34,8 @@ class Driven:
     started, when the block is left; a command that is killed leaves a record by which
     ``phase4 down`` or the next run ends it.
     """
+
+    wire: Wire
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Driven:
         terminal: bool = False,
         **about: Any,
     ) -> None:
-        self.wire = wire
+        super().__init__(wire.client, wire)
         self.argv = list(argv)
         self.run_dir = run_dir
         self.exit_code: int | None = None
@@ -54,17 +56,12 @@ class Driven:
         self._env = dict(env or {})
         self._terminal = terminal and sys.stdin is not None and sys.stdin.isatty()
         self._about = {"cwd": os.getcwd(), **about}
-        self._process: Recorded | None = None
         #: Ids of processes that a rule had killed.
         self._killed: set[int] = set()
-        self._watcher: threading.Thread | None = None
-        #: Set once the watcher has done its work. A thread whose join() a signal broke off
-        #: is taken for ended by Python before 3.13, so nobody joins it.
-        self._watched = threading.Event()
         self._lock = threading.Lock()
         self._owner = f"drive/{os.getpid()}"
 
-    def __enter__(self) -> Driven:
+    def __enter__(self) -> InteractiveProgram:
         # What a command that was killed left running would write behind our back.
         records.reap("learner", orphans=True)
         self._write(started=time.time())
@@ -103,13 +100,11 @@ class Driven:
             if self.running:
                 return
             self._join()
-            kubeconfig = str(self.wire.kubeconfig.absolute())
-            words = [word.replace("{kubeconfig}", kubeconfig) for word in self.argv]
-            if words[0] in _PYTHON:
-                words[0] = sys.executable
-            self._process = records.start(
-                words,
-                name=self.wire.client,
+            self.exit_code = None
+            program = Program(tuple(self.argv), Path(), self.run_dir)
+            process = records.start(
+                program.argv(str(self.wire.kubeconfig.absolute())),
+                name=self.client,
                 kind="learner",
                 env={**environment(self.wire), **self._env},
                 terminal=self._terminal,
@@ -117,24 +112,17 @@ class Driven:
                 stderr=None,
                 owner=self._owner,
             )
-            self.exit_code = None
-            self.wire.mark("process_started", pid=self._process.pid)
-            watched = threading.Event()
-            watcher = threading.Thread(
-                target=self._watch, args=(self._process, watched), name="watch-driven", daemon=True
-            )
-            watcher.start()
-            self._watcher, self._watched = watcher, watched
+            self._follow(process)
 
-    def _watch(self, process: Recorded, watched: threading.Event) -> None:
-        try:
-            code = process.wait()
-            process.end()
-            self.exit_code = code
-            self.wire.mark("process_exited", pid=process.pid, code=code)
-            self.on_exit(code)
-        finally:
-            watched.set()
+    def _watch(self, process: Recorded) -> None:
+        code = process.wait()
+        process.end()
+        self.exit_code = code
+        self._mark("process_exited", pid=process.pid, code=code)
+        self.on_exit(code)
+
+    def _kills(self, process: Recorded) -> None:
+        self._killed.add(process.pid)
 
     def killed_by_rule(self) -> bool:
         """Whether a rule of the wire had the last process killed."""
@@ -156,19 +144,6 @@ class Driven:
         if self._process is not None:
             self._process.end()
             self._join()
-
-    def kill_now(self) -> None:
-        """The same for the wire, in the middle of a request."""
-        process = self._process
-        if process is not None and process.alive():
-            family = [(process.pid, process.born), *process.descendants()]
-            self._killed.add(process.pid)
-            process.signal_group(signal.SIGKILL)
-            wait_gone(family, 5.0)
-
-    def _join(self) -> None:
-        if self._watcher is not None and self._watcher is not threading.current_thread():
-            self._watched.wait()
 
 
 def environment(wire: Wire) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The gate inside a lab: its scenarios against what a learner handed in, as checks.
+"""The conformance suite inside a lab: its scenarios against what was handed in, as checks.
 
 A lab runs the scenarios it needs once, in a fixture; each check then asks for
 those of its theme with :func:`require`.
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from grader.conformance.bench import Bench
-from grader.conformance.gate import prepare, run_all, select
 from grader.conformance.processes import Subject
 from grader.conformance.scenario import Result, judge
+from grader.conformance.suite import prepare, run_all, select
+from grader.conformance.trial import Trial
 from grader.verdict import Fail, NotGraded, Unknown, Verdict
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _OUTCOMES = {Verdict.FAIL: Fail, Verdict.NOT_GRADED: NotGraded, Verdict.UNKNOWN:
 
 
 @contextmanager
-def bench(
+def trial(
     submission: Submission, run: Runner, cluster: Cluster, api: Api, grading: Request
-) -> Iterator[Bench]:
-    """A bench for the operator that was handed in; a lab's fixtures are its parameters."""
+) -> Iterator[Trial]:
+    """A trial of the operator that was handed in; a lab's fixtures are its parameters."""
     prepare(api)
-    made = Bench(
+    made = Trial(
         cluster,
         Subject.of(submission.program),
         grading.run_dir,
@@ -51,14 +51,14 @@ def asked_for(grading: Request, scenarios: Mapping[str, Iterable[str]]) -> list[
     return [id for check, ids in scenarios.items() if grading.asks_for(check) for id in ids]
 
 
-def results(bench: Bench, only: Iterable[str], first: str = "") -> dict[str, Result]:
+def results(trial: Trial, only: Iterable[str], first: str = "") -> dict[str, Result]:
     """Run parts or scenarios, together where they can be; results by id.
 
     ``first`` is run before the others. An operator that does nothing there, or
     dies, raises at once: nothing else is worth the wait.
     """
     chosen = select(only)
-    found = run_all(chosen, lambda one: judge(one, bench), first, bench.abandon)
+    found = run_all(chosen, lambda one: judge(one, trial), first, trial.processes.abandon)
     if len(found) < len(chosen):
         raise_for(found[0])
     return {result.id: result for result in found}

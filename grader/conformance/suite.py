@@ -1,4 +1,4 @@
-"""The gate: every scenario against one operator, and what came of it.
+"""The conformance suite: every scenario against one operator, and the report.
 
 >>> report = conform(cluster, Subject(("./my-operator",), cwd), run_dir)
 >>> report.passed
@@ -14,26 +14,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grader import files
 from grader.cluster.api import Api
 from grader.conformance import contract
-from grader.conformance.bench import AT_ONCE, Bench
+from grader.conformance.parts import scenarios
 from grader.conformance.processes import Subject
-from grader.conformance.scenario import PARTS, Result, Scenario, judge, scenarios
+from grader.conformance.scenario import PARTS, Result, Scenario, judge
+from grader.conformance.trial import AT_ONCE, Trial
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
     from grader.cluster.interface import Cluster
 
 
-#: The plainest scenario of all.
+#: The simplest scenario.
 FIRST = "functional/create"
-#: Of an operator that does this there, nothing else is worth the wait.
+#: An operator that fails it like this is not tried any further.
 _HOPELESS = {"never-acted", "operator-died", "program-not-started", "build-failed"}
 
 
 @dataclass
 class Report:
-    """What the gate says of one operator.
+    """The results of one operator.
 
     ``not_tried`` are scenarios that were asked for, and left out because the
     operator did nothing at all in :data:`FIRST`.
@@ -65,7 +67,7 @@ class Report:
         return [result for result in self.results if result.id.startswith(part + "/")]
 
     def seconds_of(self, part: str) -> float:
-        """For how long any scenario of a part ran; those that ran together count once."""
+        """How long any scenario of a part ran; scenarios that ran together count once."""
         total = until = 0.0
         for result in sorted(self.of_part(part), key=lambda r: r.started):
             ended = result.started + result.duration
@@ -89,9 +91,7 @@ class Report:
         }
 
     def save(self, path: Path) -> None:
-        partial = path.with_name(path.name + ".part")
-        partial.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        files.write(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
 def conform(
@@ -104,7 +104,7 @@ def conform(
     on_result: Callable[[Result], None] = lambda result: None,
     on_start: Callable[[Scenario], None] = lambda one: None,
 ) -> Report:
-    """Run the gate; ``only`` names parts or scenarios (all of them when empty).
+    """Run the suite; ``only`` names parts or scenarios (all of them when empty).
 
     ``on_result`` is called with each result as it is known, from any thread.
     Raises :class:`grader.cluster.errors.EnvironmentProblem` where there is no
@@ -115,20 +115,20 @@ def conform(
     report = Report(subject.shown, seed, cluster.backend, dict(cluster.versions), time.time())
     began = time.monotonic()
     chosen = select(only)
-    bench = Bench(cluster, subject, run_dir, seed=seed)
+    trial = Trial(cluster, subject, run_dir, seed=seed)
 
     def run(one: Scenario) -> Result:
         on_start(one)
-        result = judge(one, bench)
+        result = judge(one, trial)
         on_result(result)
         return result
 
     try:
-        report.results = run_all(chosen, run, FIRST, bench.abandon)
+        report.results = run_all(chosen, run, FIRST, trial.processes.abandon)
         tried = {result.id for result in report.results}
         report.not_tried = [one.id for one in chosen if one.id not in tried]
     finally:
-        bench.close()
+        trial.close()
         report.duration = time.monotonic() - began
     report.save(run_dir / "conformance.json")
     return report
@@ -140,13 +140,13 @@ def run_all(
     first: str = "",
     stop: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """Run scenarios, those together that can be; the results are in the order of ``chosen``.
+    """Run scenarios, concurrently where possible; the results are in the order of ``chosen``.
 
     Part by part those that share a process; then those that share a resyncing
-    one, in which each part does one thing after the other; then the rest.
-    ``first``, where it is chosen, goes before them all: of an operator that
-    does nothing there, or dies, that is the only result. ``stop`` is called at
-    Ctrl-C, to bring those that run to an end.
+    one, the scenarios of a part one after the other; then the rest. ``first``,
+    where it is chosen, goes before them all: for an operator that does nothing
+    there, or dies, it is the only result. ``stop`` is called on Ctrl-C, to end
+    the scenarios that run.
     """
     found: dict[str, Result] = {}
 
@@ -182,7 +182,8 @@ def select(only: Iterable[str] = ()) -> list[Scenario]:
     for name in names:
         if name not in PARTS and all(s.id != name for s in known):
             raise ValueError(
-                f"{name} is no part and no scenario of the gate. Parts: {', '.join(PARTS)}."
+                f"{name} is neither a part nor a scenario of the conformance suite. The parts are: "
+                f"{', '.join(PARTS)}."
             )
     return [s for s in known if s.part in names or s.id in names]
 

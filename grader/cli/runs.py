@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from pathlib import Path
 
+from grader import exit_codes, files
 from grader.cluster import dirs
 from grader.cluster.errors import EnvironmentProblem
 
@@ -14,7 +14,7 @@ from grader.cluster.errors import EnvironmentProblem
 class NoRun(EnvironmentProblem):
     """There is no run of that name; says which there are."""
 
-    exit_code = 2
+    exit_code = exit_codes.USAGE
 
 
 def places() -> list[Path]:
@@ -32,17 +32,7 @@ def places() -> list[Path]:
 
 def new(label: str) -> Path:
     """A fresh folder for a run, named by time (UTC) and label; no other user may look into it."""
-    place = places()[0]
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    for attempt in range(1000):
-        folder = place / f"{stamp}-{label}{f'-{attempt}' if attempt else ''}"
-        try:
-            dirs.made(place)
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        return folder
-    raise EnvironmentProblem(f"No folder for this run can be made in {place}.")
+    return files.new_folder(dirs.made(places()[0]), label)
 
 
 def all_runs() -> list[Path]:

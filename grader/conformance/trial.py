@@ -1,0 +1,115 @@
+"""One run of the conformance suite against one operator: what all its scenarios share."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.cluster.api import Api, ApiError
+from grader.conformance import contract
+from grader.conformance.history import History
+from grader.conformance.processes import Processes, Subject
+from grader.runner import Runner
+
+if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
+
+#: Scenarios that share the operator process and run at the same time.
+AT_ONCE = 8
+
+
+class Trial:
+    """The cluster, the operator's processes, the namespaces, and what the API server held.
+
+    Each scenario works on a :class:`~grader.conformance.bench.Bench` of its own.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        subject: Subject,
+        run_dir: Path,
+        *,
+        seed: int = 0,
+        runner: Runner | None = None,
+        patience: float = 1.0,
+    ) -> None:
+        """``runner``: one that is there already; it is not closed with the trial.
+
+        ``patience`` scales every wait for an operator to converge.
+        """
+        self.run_dir = run_dir
+        self.seed = seed
+        self.patience = patience
+        self.api = Api(cluster, user_agent="phase4-conformance")
+        self.history = History(self.api)
+        self.processes = Processes(
+            subject, runner or Runner(cluster, run_dir, seed=seed).__enter__()
+        )
+        #: Every namespace that was made.
+        self.namespaces: list[str] = []
+        self.log_path = run_dir / "conformance.log"
+        self._owns_runner = runner is None
+        self._aside = ""
+        self._asides = itertools.count(1)
+
+    def log(self, text: str) -> None:
+        with self.processes.lock, self.log_path.open("a", encoding="utf-8") as log:
+            log.write(text.rstrip() + "\n")
+
+    def close(self) -> None:
+        """End every process, and ask for the namespaces to be deleted."""
+        if self._owns_runner:
+            self.processes.runner.close()
+        else:
+            self.processes.stop_shared()
+        self.history.close()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._delete_namespace, self.namespaces))
+        self._delete_records()
+
+    def new_namespace(self) -> str:
+        """Make a namespace whose name nobody can know beforehand."""
+        name = f"conform-{random.SystemRandom().randrange(16**8):08x}"
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.namespaces.append(name)
+        return name
+
+    def one_aside(self) -> dict:
+        """Create a WebApp that is no scenario's concern, in a namespace for such ones."""
+        with self.processes.lock:
+            self._aside = self._aside or self.new_namespace()
+        name = f"aside-{next(self._asides)}"
+        return self.api.create(contract.webapp(name, self._aside, replicas=0))
+
+    def _delete_namespace(self, namespace: str) -> None:
+        """Delete a namespace although nobody may be left to remove its finalizers."""
+        try:
+            for item in self.api.list(contract.WEBAPPS, namespace)["items"]:
+                name = item["metadata"]["name"]
+                self.api.delete(contract.WEBAPPS, name, namespace)
+                if self.api.find(contract.WEBAPPS, name, namespace):
+                    self.api.patch(
+                        contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace
+                    )
+            self.api.delete("namespaces", namespace)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def _delete_records(self) -> None:
+        """Delete the DNS records of our WebApps: nobody else does, and a wrong operator did not."""
+        ours = set(self.namespaces)
+        for record in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]:
+            owners = {value.partition("/")[0] for value in (record.get("data") or {}).values()}
+            if owners & ours:
+                try:
+                    self.api.delete(
+                        "configmaps", record["metadata"]["name"], contract.DNS_NAMESPACE
+                    )
+                except ApiError as error:
+                    if error.status != 404:
+                        raise
