@@ -105,7 +105,8 @@ def test_check_without_a_workspace_is_the_environments_fault(workspace_dir: Path
 def test_a_workspace_of_another_version(workspace_dir: Path) -> None:
     folders.init(workspace_dir, "python")
     marker = workspace_dir / "phase4.toml"
-    marker.write_text(marker.read_text().replace('version = "1"', 'version = "0.9"'))
+    version = course.load().version
+    marker.write_text(marker.read_text().replace(f'version = "{version}"', 'version = "0.9"'))
     for command in (("check",), ("progress",), ("hint",)):
         done = phase4(*command)
         assert done.returncode == 5 and "version 0.9" in done.stderr

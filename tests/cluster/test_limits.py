@@ -54,7 +54,7 @@ def test_too_few_files_are_known_before_anything_is_fetched(home, monkeypatch):
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [(errno.EAGAIN, "ulimit -u"), (errno.EMFILE, "ulimit -n"), (errno.ENOMEM, "ulimit -v")],
+    [(errno.EAGAIN, "ulimit -u"), (errno.EMFILE, "ulimit -n"), (errno.ENOMEM, "no memory left")],
 )
 def test_no_process_to_be_had(home, monkeypatch, code, says):
     def refuse(*_, **__):
