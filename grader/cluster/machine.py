@@ -8,14 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from grader.cluster.errors import EnvironmentProblem
 
-#: Files that a process may open: as many as a busy API server takes, and as few as it starts with.
+#: Files that a process may open: what is advised, and as few as an API server starts with.
 _FILES, _FILES_LEAST = 4096, 512
 
 _NOEXEC = (
@@ -70,16 +69,6 @@ def _said(number: int) -> str:
     return _BY_NUMBER.get(number, "").format(files=files, machine=os.uname().machine)
 
 
-def allow_files() -> None:
-    """Raise the soft limit of open files of this process and what it starts, where it is low."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
 def require_files() -> None:
     """EnvironmentProblem where a control plane could not open the files it needs."""
     import resource
@@ -131,7 +120,7 @@ def _kind(program: Path) -> tuple[str, int] | tuple[()]:
     except OSError:
         return ()
     if head[:4] == b"\x7fELF" and len(head) == 20:
-        return "ELF", struct.unpack_from(">H" if head[5] == 2 else "<H", head, 18)[0]
+        return "ELF", int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
     if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"):
         return "Mach-O", 0  # a Mac runs those of either of its processors, or says which it is
     return ("PE", 0) if head[:2] == b"MZ" else ()
