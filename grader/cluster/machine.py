@@ -54,7 +54,8 @@ def refused_by_shell(code: int | None, stderr: Iterable[str]) -> str:
     """
     if code not in (126, 127):
         return ""
-    known = {os.strerror(number): number for number in _BY_NUMBER}
+    # A wrong format may be the file's own fault: see for_another_machine.
+    known = {os.strerror(number): number for number in _BY_NUMBER if number != errno.ENOEXEC}
     for line in stderr:
         said = _SHELL.match(line)
         if said and said["why"] in known:
@@ -119,8 +120,9 @@ def _kind(program: Path) -> tuple[str, int] | tuple[()]:
             head = file.read(20)
     except OSError:
         return ()
-    if head[:4] == b"\x7fELF" and len(head) == 20:
-        return "ELF", int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+    if head[:4] == b"\x7fELF" and len(head) == 20 and head[5] in (1, 2):
+        processor = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+        return ("ELF", processor) if processor else ()
     if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"):
         return "Mach-O", 0  # a Mac runs those of either of its processors, or says which it is
     return ("PE", 0) if head[:2] == b"MZ" else ()

@@ -99,7 +99,11 @@ def test_a_program_that_is_being_written(program: Callable, tmp_path: Path) -> N
     assert "being written" in caught.value.message.seen
 
 
-@pytest.mark.parametrize("head", [b"\xcf\xfa\xed\xfe", b"MZ\x90\x00", b"\x7fELF" + bytes(16)])
+#: The head of a big-endian ELF file for a mainframe.
+S390 = b"\x7fELF\2\2\1" + bytes(9) + b"\0\2\0\x16"
+
+
+@pytest.mark.parametrize("head", [b"\xcf\xfa\xed\xfe", b"MZ\x90\x00", S390])
 def test_a_program_for_another_machine(head: bytes, program: Callable, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.write_bytes(head + bytes(100))
