@@ -122,8 +122,6 @@ def main() -> NoReturn:
         from typer.completion import completion_init
 
         completion_init()
-    from grader.cluster.refusals import allow_files
-
     allow_files()
     command = typer.main.get_command(build(_command_of(sys.argv[1:])))
     try:
@@ -133,6 +131,16 @@ def main() -> NoReturn:
     except Exception as error:
         raise SystemExit(report(error)) from None
     raise SystemExit(exit_codes.OK)
+
+
+def allow_files(wanted: int = 4096) -> None:
+    """Raise the soft limit of open files of this process and what it starts, where it is low."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _command_of(arguments: list[str]) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import locale
 import sys
-import unicodedata
 from typing import TextIO
 
 _NEAREST = {
@@ -48,5 +47,7 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 def _instead(letter: str) -> str:
     """The nearest in ASCII, which every encoding of a terminal has."""
+    import unicodedata
+
     plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
     return _NEAREST.get(letter) or plain or "?"

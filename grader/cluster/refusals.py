@@ -8,13 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-
-#: Files that a process may open: as many as a busy API server takes.
-_FILES = 4096
 
 _NOEXEC = (
     "{path} is on {mount}, which is mounted so that no program can be started from it (noexec). "
@@ -53,7 +49,8 @@ def refused_by_shell(code: int | None, stderr: Iterable[str]) -> str:
     """
     if code not in (126, 127):
         return ""
-    known = {os.strerror(number): number for number in _BY_NUMBER}
+    # A wrong format may be the file's own fault: see for_another_machine.
+    known = {os.strerror(number): number for number in _BY_NUMBER if number != errno.ENOEXEC}
     for line in stderr:
         said = _SHELL.match(line)
         if said and said["why"] in known:
@@ -66,16 +63,6 @@ def _said(number: int) -> str:
 
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _BY_NUMBER.get(number, "").format(files=files, machine=os.uname().machine)
-
-
-def allow_files() -> None:
-    """Raise the soft limit of open files of this process and what it starts, where it is low."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def no_programs_from(path: str | os.PathLike[str]) -> str:
@@ -115,8 +102,9 @@ def _kind(program: Path) -> tuple[str, int] | tuple[()]:
             head = file.read(20)
     except OSError:
         return ()
-    if head[:4] == b"\x7fELF" and len(head) == 20:
-        return "ELF", struct.unpack_from(">H" if head[5] == 2 else "<H", head, 18)[0]
+    if head[:4] == b"\x7fELF" and len(head) == 20 and head[5] in (1, 2):
+        processor = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+        return ("ELF", processor) if processor else ()
     if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"):
         return "Mach-O", 0  # a Mac runs those of either of its processors, or says which it is
     return ("PE", 0) if head[:2] == b"MZ" else ()

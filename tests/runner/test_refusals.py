@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from grader.cli import app
 from grader.cluster import refusals
 from grader.cluster.process import Refused, executable, records
 from grader.course import ROOT
@@ -97,7 +98,11 @@ def test_a_program_that_is_being_written(program: Callable, tmp_path: Path) -> N
     assert "being written" in caught.value.message.seen
 
 
-@pytest.mark.parametrize("head", [b"\xcf\xfa\xed\xfe", b"MZ\x90\x00", b"\x7fELF" + bytes(16)])
+#: The head of a big-endian ELF file for a mainframe.
+S390 = b"\x7fELF\2\2\1" + bytes(9) + b"\0\2\0\x16"
+
+
+@pytest.mark.parametrize("head", [b"\xcf\xfa\xed\xfe", b"MZ\x90\x00", S390])
 def test_a_program_for_another_machine(head: bytes, program: Callable, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.write_bytes(head + bytes(100))
@@ -151,7 +156,6 @@ def test_a_limit_is_a_sentence_in_the_command_line(
     error: BaseException, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from grader import exit_codes
-    from grader.cli import app
 
     assert app.report(error) == exit_codes.ENVIRONMENT
     err = capsys.readouterr().err
@@ -169,7 +173,7 @@ def few_files():
 
 def test_few_files_are_raised_where_one_may(few_files: Callable) -> None:
     few_files(128)
-    refusals.allow_files()
+    app.allow_files()
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 128
 
 
