@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from grader import course
 from grader import workspace as folders
 from grader.course import ROOT
 

@@ -13,7 +13,7 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	watch "k8s.io/apimachinery/pkg/watch"
 	cache "k8s.io/client-go/tools/cache"
-	webappoperatorapiv1alpha1 "phase4.example.com/workspace/operator_handwired/api/v1alpha1"
+	operatorhandwiredapiv1alpha1 "phase4.example.com/workspace/operator_handwired/api/v1alpha1"
 	versioned "phase4.example.com/workspace/operator_handwired/generated/clientset/versioned"
 	internalinterfaces "phase4.example.com/workspace/operator_handwired/generated/informers/externalversions/internalinterfaces"
 	apiv1alpha1 "phase4.example.com/workspace/operator_handwired/generated/listers/api/v1alpha1"
@@ -37,22 +37,22 @@ type TypedWebAppInformer interface {
 
 // WebAppIndexInformer is a wrapper around the underlying [cache.SharedIndexInformer]
 // with type-safe variants of several methods.
-type WebAppIndexInformer cache.TypedSharedIndexInformer[*webappoperatorapiv1alpha1.WebApp]
+type WebAppIndexInformer cache.TypedSharedIndexInformer[*operatorhandwiredapiv1alpha1.WebApp]
 
 // WebAppHandlerFuncs is a specialization of [cache.TypedResourceEventHandlerFuncs] for WebApp.
-type WebAppHandlerFuncs = cache.TypedResourceEventHandlerFuncs[*webappoperatorapiv1alpha1.WebApp]
+type WebAppHandlerFuncs = cache.TypedResourceEventHandlerFuncs[*operatorhandwiredapiv1alpha1.WebApp]
 
 // WebAppDetailedHandlerFuncs is a specialization of [cache.TypedResourceEventHandlerDetailedFuncs] for WebApp.
-type WebAppDetailedHandlerFuncs = cache.TypedResourceEventHandlerDetailedFuncs[*webappoperatorapiv1alpha1.WebApp]
+type WebAppDetailedHandlerFuncs = cache.TypedResourceEventHandlerDetailedFuncs[*operatorhandwiredapiv1alpha1.WebApp]
 
 // WebAppFilteringHandler is a specialization of [cache.TypedFilteringResourceEventHandler] for WebApp.
-type WebAppFilteringHandler = cache.TypedFilteringResourceEventHandler[*webappoperatorapiv1alpha1.WebApp]
+type WebAppFilteringHandler = cache.TypedFilteringResourceEventHandler[*operatorhandwiredapiv1alpha1.WebApp]
 
 // WebAppIndexers is a specialization of [cache.TypedIndexers] for WebApp.
-type WebAppIndexers = cache.TypedIndexers[*webappoperatorapiv1alpha1.WebApp]
+type WebAppIndexers = cache.TypedIndexers[*operatorhandwiredapiv1alpha1.WebApp]
 
 // DeletedWebApp is a specialization of [cache.DeletedObject] for WebApp.
-type DeletedWebApp = cache.DeletedObject[*webappoperatorapiv1alpha1.WebApp]
+type DeletedWebApp = cache.DeletedObject[*operatorhandwiredapiv1alpha1.WebApp]
 
 type webAppInformer struct {
 	factory          internalinterfaces.SharedInformerFactory
@@ -105,7 +105,7 @@ func NewTypedWebAppInformerWithOptions(client versioned.Interface, namespace str
 	gvr := schema.GroupVersionResource{Group: "phase4.example.com", Version: "v1alpha1", Resource: "webapps"}
 	identifier := options.InformerName.WithResource(gvr)
 	tweakListOptions := options.TweakListOptions
-	return cache.NewTypedSharedIndexInformer[*webappoperatorapiv1alpha1.WebApp](cache.NewSharedIndexInformerWithOptions(
+	return cache.NewTypedSharedIndexInformer[*operatorhandwiredapiv1alpha1.WebApp](cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 			ListFunc: func(opts v1.ListOptions) (runtime.Object, error) {
 				if tweakListOptions != nil {
@@ -132,7 +132,7 @@ func NewTypedWebAppInformerWithOptions(client versioned.Interface, namespace str
 				return client.Phase4V1alpha1().WebApps(namespace).Watch(ctx, opts)
 			},
 		}, client),
-		&webappoperatorapiv1alpha1.WebApp{},
+		&operatorhandwiredapiv1alpha1.WebApp{},
 		cache.SharedIndexInformerOptions{
 			ResyncPeriod: options.ResyncPeriod,
 			Indexers:     options.Indexers,
@@ -150,7 +150,7 @@ func (f *webAppInformer) Informer() cache.SharedIndexInformer {
 }
 
 func (f *webAppInformer) TypedInformer() WebAppIndexInformer {
-	return cache.NewTypedSharedIndexInformer[*webappoperatorapiv1alpha1.WebApp](f.factory.InformerFor(&webappoperatorapiv1alpha1.WebApp{}, f.defaultInformer))
+	return cache.NewTypedSharedIndexInformer[*operatorhandwiredapiv1alpha1.WebApp](f.factory.InformerFor(&operatorhandwiredapiv1alpha1.WebApp{}, f.defaultInformer))
 }
 
 func (f *webAppInformer) Lister() apiv1alpha1.WebAppLister {
@@ -176,7 +176,7 @@ type webAppTypedInformerAdapter struct {
 }
 
 func (a *webAppTypedInformerAdapter) TypedInformer() WebAppIndexInformer {
-	return cache.NewTypedSharedIndexInformer[*webappoperatorapiv1alpha1.WebApp](a.Informer())
+	return cache.NewTypedSharedIndexInformer[*operatorhandwiredapiv1alpha1.WebApp](a.Informer())
 }
 
 // ToWebAppIndexInformer converts an untyped informer into a WebAppIndexInformer.
@@ -190,5 +190,5 @@ func ToWebAppIndexInformer(informer cache.SharedIndexInformer) WebAppIndexInform
 	if informer, ok := informer.(WebAppIndexInformer); ok {
 		return informer
 	}
-	return cache.NewTypedSharedIndexInformer[*webappoperatorapiv1alpha1.WebApp](informer)
+	return cache.NewTypedSharedIndexInformer[*operatorhandwiredapiv1alpha1.WebApp](informer)
 }
