@@ -170,6 +170,13 @@ def crd() -> dict[str, Any]:
         "schema": {
             "openAPIV3Schema": {
                 "type": "object",
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.metadata.name.size() <= 63",
+                        "message": "the name goes into a label, whose value has at most 63 "
+                        "characters",
+                    }
+                ],
                 "required": ["spec"],
                 "properties": {
                     "spec": _schema_of(WebAppSpec),
