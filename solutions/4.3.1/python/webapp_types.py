@@ -173,8 +173,7 @@ def crd() -> dict[str, Any]:
                 "x-kubernetes-validations": [
                     {
                         "rule": "self.metadata.name.size() <= 63",
-                        "message": "the name goes into a label, whose value has at most 63 "
-                        "characters",
+                        "message": "a name has at most 63 characters, as the value of a label",
                     }
                 ],
                 "required": ["spec"],
