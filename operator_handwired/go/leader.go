@@ -43,7 +43,8 @@ func elect(ctx, terminated context.Context, config *rest.Config, o electionOptio
 	if err != nil {
 		return err
 	}
-	// Half the renew deadline for each request: one that hangs must leave time for another.
+	// Half the renew deadline, and at least a second, for each request: one that hangs
+	// must leave time for another.
 	lock, err := resourcelock.NewFromKubeconfig(
 		resourcelock.LeasesResourceLock, leaseNamespace, leaseName,
 		resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},

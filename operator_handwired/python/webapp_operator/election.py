@@ -1,7 +1,7 @@
 """Leader election on a Lease, as client-go does it.
 
 Upstream: client-go v0.37.2, tools/leaderelection/leaderelection.go — ``acquire``
-(258), ``renew`` (279), ``release`` (319), ``tryAcquireOrRenew`` (444);
+(252), ``renew`` (279), ``release`` (319), ``tryAcquireOrRenew`` (444);
 resourcelock/interface.go:147 for the time limit of a request.
 
 Three durations, in seconds. ``lease_duration`` is what others wait for from the
