@@ -33,7 +33,7 @@ SLACK = 4.0
 #: Seconds, with which counting wrong shows: one retry period ends before the deadline, the next
 #: after the lease. Who looks at the lease after a whole one, or begins to count only at the first
 #: that failed, leads on for two or three seconds when it is another's.
-LATE_LEASE, LATE_DEADLINE, LATE_RETRY = 6.0, 5.0, 4.0
+LATE_LEASE, LATE_DEADLINE, LATE_RETRY = 7.0, 6.2, 5.0
 
 
 def _remove_lease(bench: Bench) -> None:
@@ -42,6 +42,12 @@ def _remove_lease(bench: Bench) -> None:
     except ApiError as error:
         if error.status != 404:
             raise
+
+
+def _holder(bench: Bench) -> str:
+    """Who holds the lease by now; empty where nobody does."""
+    lease = bench.api.find(LEASES, contract.LEASE, contract.LEASE_NAMESPACE) or {}
+    return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
 def _took_lease(exchange: Exchange) -> bool:
@@ -172,7 +178,10 @@ def release(bench: Bench) -> None:
     pair = _Pair(bench)
     bench.settled(bench.create(bench.namespace(), replicas=2), "creating a WebApp")
     since = time.time()
+    holder = (pair.acquired(pair.leader, 0.0).answer or {})["spec"]["holderIdentity"]
     pair.leader.terminate(grace=5.0)
+    # Whoever has it by now: not the one that has ended.
+    kept = _holder(bench) == holder
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "the leader was told to stop", timeout=LEASE + RETRY + SLACK + 5.0)
     taken = pair.acquired(pair.standby, since)
@@ -180,12 +189,11 @@ def release(bench: Bench) -> None:
     bench.measured["seconds until the lease was taken"] = round(waited, 2)
     pair.require_one_writer(since, pair.leader, pair.standby)
     pair.close()
-    # Released, it is taken at the next try; not released, it has to run out.
-    if waited > LEASE - RETRY:
+    if kept:
         raise Fail(
             f"A leader that stops releases the lease: the other has it after a retry period "
             f"({RETRY:g} s), not after the lease duration ({LEASE:g} s).",
-            f"The other took it after {waited:.1f} s.",
+            f"It was still the holder when it had ended; the other took it after {waited:.1f} s.",
             why="Every upgrade stops the leader: without the release nothing is done for as long "
             "as the lease lasts.",
             next="When the work is finished, write an empty holderIdentity.",
@@ -237,7 +245,8 @@ def renew_deadline(bench: Bench) -> None:
         raise _nobody(leader, STARTING)
     lease = _Lease(bench)
     app = bench.create(bench.namespace(), replicas=0)
-    leader.wire.rules.add("answer 500 create,update,patch leases times=always")
+    # The wire answers by itself, at once: what is judged is the pauses in between.
+    leader.wire.rules.add("answer 500 any leases times=always")
     # We are the other replica: it looks twice a second, and goes by its own clock alone.
     number = 0
     while not lease.taken():
