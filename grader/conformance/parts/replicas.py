@@ -33,7 +33,7 @@ SLACK = 4.0
 #: Seconds, with which counting wrong shows: one retry period ends before the deadline, the next
 #: after the lease. Who looks at the lease after a whole one, or begins to count only at the first
 #: that failed, leads on for two or three seconds when it is another's.
-LATE_LEASE, LATE_DEADLINE, LATE_RETRY = 7.0, 6.2, 5.0
+LATE_LEASE, LATE_DEADLINE, LATE_RETRY = 7.0, 6.2, 4.5
 
 
 def _remove_lease(bench: Bench) -> None:
