@@ -317,7 +317,8 @@ func TestLongNamesThatDifferAtTheEndHavePodsOfDifferentNames(t *testing.T) {
 	}
 }
 
-// At SIGTERM two workers finish what they have, and 98 keys stay where they are.
+// At SIGTERM a worker finishes what it has, and 99 keys stay where they are. One worker: a
+// fake clientset answers one request at a time.
 func TestAStopLeavesTheQueue(t *testing.T) {
 	w := newWorld(t, newWebApp(1), nil)
 	busy, letGo := make(chan string, 100), make(chan struct{})
@@ -342,8 +343,7 @@ func TestAStopLeavesTheQueue(t *testing.T) {
 	}
 	terminated, terminate := context.WithCancel(t.Context())
 	ended := make(chan bool)
-	go func() { ended <- w.Run(t.Context(), terminated, 2) }()
-	<-busy
+	go func() { ended <- w.Run(t.Context(), terminated, 1) }()
 	<-busy
 	terminate()
 	close(letGo)
@@ -352,8 +352,8 @@ func TestAStopLeavesTheQueue(t *testing.T) {
 	case <-time.After(soon):
 		t.Fatal("it goes on")
 	}
-	// A worker may let go before the other end of the signal has been seen to.
-	if len(keys) > 4 {
+	// The worker may be back before the end of the context has been seen to everywhere.
+	if len(keys) > 2 {
 		t.Errorf("%d keys were taken", len(keys))
 	}
 }

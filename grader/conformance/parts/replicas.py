@@ -12,13 +12,13 @@ from grader.conformance.bench import Bench
 from grader.conformance.processes import STARTING
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
-from grader.verdict import Fail
+from grader.verdict import Fail, Unknown
 from grader.wire.records import WRITE_VERBS, Exchange
 
 #: Seconds: short, so that a failover can be waited for. Between the deadline (which may start a
 #: retry period after the last renewal) and the end of the lease there is room for a slow machine.
 LEASES = "leases.coordination.k8s.io"
-LEASE, DEADLINE, RETRY = 4.0, 2.0, 0.5
+LEASE, DEADLINE, RETRY = 4.0, 2.5, 0.5
 FLAGS = (
     "--leader-elect",
     "--lease-duration",
@@ -178,6 +178,14 @@ def release(bench: Bench) -> None:
     pair = _Pair(bench)
     bench.settled(bench.create(bench.namespace(), replicas=2), "creating a WebApp")
     since = time.time()
+    if pair.leader.exited is not None:
+        raise Unknown(
+            "The leader still leads when it is told to stop.",
+            f"It {pair.leader.exited} before that: requests may have taken too long here to renew "
+            f"a lease within {DEADLINE:g} s.",
+            next="Run it again when the machine has less to do.",
+            evidence=pair.leader.stderr_tail(4),
+        )
     holder = (pair.acquired(pair.leader, 0.0).answer or {})["spec"]["holderIdentity"]
     pair.leader.terminate(grace=5.0)
     # Whoever has it by now: not the one that has ended.
