@@ -114,9 +114,9 @@ func NewController(
 func (c *Controller) Run(ctx, terminated context.Context, workers int) bool {
 	logger := klog.FromContext(ctx)
 	// Ends with either: from then on no key is taken.
-	taking, stop := context.WithCancel(ctx)
+	taking, stop := context.WithCancel(terminated)
 	defer stop()
-	defer context.AfterFunc(terminated, stop)()
+	defer context.AfterFunc(ctx, stop)()
 
 	// phase4:solution 4.3.2
 	// An empty cache says that nothing exists: no worker may start on it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -28,6 +29,7 @@ type leases struct {
 }
 
 func (s *leases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
 	s.mu.Lock()
 	refuse, written := s.refuse, s.written
 	s.mu.Unlock()
@@ -245,6 +247,8 @@ func TestAStopDoesNotWaitForAServerThatHangs(t *testing.T) {
 			var once sync.Once
 			hang := func(r *http.Request) int {
 				once.Do(func() { close(hung) })
+				// Until the body is read, a server does not see that the client has gone.
+				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 				return http.StatusInternalServerError
 			}
