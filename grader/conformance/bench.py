@@ -283,13 +283,14 @@ class Bench:
         """The operator's writes since then for this scenario's WebApps, or for nobody's at all.
 
         Leases and events are left out, and what it does for the WebApps of
-        other scenarios.
+        other scenarios, or for those that were in the cluster before.
         """
-        others = set(self.trial.namespaces) - set(self._namespaces)
+        webapps = [state.object for state in self.history.states(resource="webapps")]
+        webapps += self.history.webapps_before
+        others = {app["metadata"]["namespace"] for app in webapps} | set(self.trial.namespaces)
+        others -= set(self._namespaces)
         records = {
-            contract.record_name(state.object)
-            for state in self.history.states(resource="webapps")
-            if state.namespace in others
+            contract.record_name(app) for app in webapps if app["metadata"]["namespace"] in others
         }
         return [
             e

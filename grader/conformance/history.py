@@ -71,6 +71,8 @@ class History:
         self._changed_at: dict[str, float] = defaultdict(float)
         self._broken: str = ""
         self._closed = False
+        #: WebApps that were there before anybody here made one: somebody else's.
+        self.webapps_before: list[dict] = []
         self._watches = []
         for resource, name, namespace in (
             ("webapps", WEBAPPS, None),
@@ -79,6 +81,8 @@ class History:
         ):
             listed = api.list(name, namespace)
             version = listed["metadata"]["resourceVersion"]
+            if resource == "webapps":
+                self.webapps_before = listed["items"]
             for item in listed["items"]:
                 meta = item["metadata"]
                 self._live[resource, meta["namespace"]][meta["uid"]] = item

@@ -169,6 +169,15 @@ def check_validation(probe):
             "the server says no.",
             diagnosis="not-validated",
         )
+    if not probe.refused(probe.webapp("n" * 64)):
+        raise Fail(
+            "The server refuses a WebApp whose name has more than 63 characters.",
+            "It accepts one of 64.",
+            why="The name becomes the value of a label on every Pod, and that ends at 63: such a "
+            "WebApp would never get a Pod.",
+            next="A rule at the root of the schema can read self.metadata.name.",
+            diagnosis="name-not-limited",
+        )
     made = probe.create(probe.webapp("unknown", colour="red"))
     if "colour" in made["spec"]:
         raise Fail(

@@ -7,14 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from grader import cluster as clusters
 from grader import exit_codes
-from grader.conformance import measure
-from grader.conformance.suite import conform
+from grader.cluster.api import Api, ApiError
+from grader.conformance import contract, measure
+from grader.conformance.suite import conform, prepare
 from grader.course import ROOT
 from grader.verdict import Verdict
 from grader.witness import Timeline
@@ -51,6 +53,44 @@ def test_a_wrong_operator_is_caught_and_named(cluster, tmp_path, name):
     (mistake,) = measure.wrong_operators([name])
     row = measure.measure(cluster, mistake, tmp_path)
     assert row.ok, row
+
+
+def test_what_somebody_left_behind_is_not_counted(cluster, tmp_path):
+    """A WebApp that is on its way out, and stays: its operator tries again and again."""
+    api = Api(cluster)
+    prepare(api)
+    namespace = f"left-{uuid.uuid4().hex[:8]}"
+    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    left = contract.webapp("left-over", namespace, replicas=0)
+    left["metadata"]["finalizers"] = [contract.FINALIZER]
+    left = api.create(left)
+    record = {"name": contract.record_name(left), "namespace": contract.DNS_NAMESPACE}
+    api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**record, "finalizers": ["example.com/keep"]},
+        }
+    )
+    api.delete(contract.WEBAPPS, "left-over", namespace)
+    try:
+        (one,) = measure.right_operators(["python"])
+        report = measure.try_right(cluster, one, tmp_path, ["quiet/budget"])
+        assert [r.to_json() for r in report.results if r.verdict is not Verdict.PASS] == []
+    finally:
+        nobodys = {"metadata": {"finalizers": None}}
+        api.patch("configmaps", record["name"], nobodys, contract.DNS_NAMESPACE)
+        api.patch(contract.WEBAPPS, "left-over", nobodys, namespace)
+        if api.find("configmaps", record["name"], contract.DNS_NAMESPACE):
+            api.delete("configmaps", record["name"], contract.DNS_NAMESPACE)
+        api.delete("namespaces", namespace)
+
+
+def test_the_api_server_refuses_a_name_that_is_no_value_of_a_label(cluster):
+    api = Api(cluster)
+    with pytest.raises(ApiError, match="a name has at most 63 characters"):
+        api.create(contract.webapp("n" * 64, "default"), dry_run=True)
+    api.create(contract.webapp("n" * 63, "default"), dry_run=True)
 
 
 def test_an_operator_from_outside_goes_through_the_command(cluster, tmp_path):

@@ -30,6 +30,24 @@ def default(bench: Bench) -> None:
     bench.settled(none, "creating a WebApp with 0 replicas (it is Ready as it is)")
 
 
+@scenario("functional/long-names", "A name may have 63 characters, and a dot")
+def long_names(bench: Bench) -> None:
+    namespace = bench.namespace()
+    # They differ at the end, where a name that is made from them may have been cut off.
+    same = f"{bench.name()}.".ljust(62, "x")
+    apps = [bench.create(namespace, same + last, replicas=2) for last in "ab"]
+    for app in apps:
+        bench.settled(
+            app,
+            "creating a WebApp whose name has 63 characters",
+            why="A name of an object may have 253 characters. What is made from it must still "
+            "be one of a kind when its own limit has cut it off.",
+            next="Keep what tells two names apart, or put a hash of the whole into each.",
+            diagnosis="names-cut-off",
+        )
+        invariants.never_more_pods_than(bench, app, 2)
+
+
 @scenario("functional/scale", "Scaling adds or removes exactly the difference")
 def scale(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=2)

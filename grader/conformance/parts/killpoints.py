@@ -187,12 +187,18 @@ def _enumerate(
     _wait_prepared(bench, step, app)
     since = time.time()
     app = _act(bench, step, app)
-    kinds: Counter[tuple[str, str]] = Counter()
+    # The world is right as soon as the API server has the last write; the wire's record has it
+    # a moment later.
+    bench.at_rest(app)
+    meta, kinds = app["metadata"], Counter[tuple[str, str]]()
     points = []
     for exchange in bench.exchanges(running.client):
         if exchange.t_request < since or exchange.verb not in WRITE_VERBS:
             continue
         if exchange.resource in ("leases", "events") or not exchange.applied:
+            continue
+        # What it does meanwhile for other WebApps, somebody else's too, is none of the step's.
+        if exchange.namespace != meta["namespace"] and exchange.name != contract.record_name(app):
             continue
         kind = (exchange.verb, exchange.target)
         kinds[kind] += 1
@@ -257,9 +263,11 @@ def _try(
     undisturbed: Counter[str],
     recovery: float,
 ) -> Outcome:
-    # DNS records have a namespace of their own, so a rule for them cannot name the
-    # WebApp's; nothing else is running, so it need not.
-    where = "" if "configmaps" in point.target else f" ns={app['metadata']['namespace']}"
+    where = f" ns={app['metadata']['namespace']}"
+    if "configmaps" in point.target:
+        # Records live in their own namespace. The name of one that is still to be made is not
+        # known yet; but nobody else's is made meanwhile.
+        where = "" if point.step == "create" else f" name={contract.record_name(app)}"
     rule = running.wire.rules.add(
         f"kill-{point.side} {point.verb} {point.target} nth={point.nth}{where}"
     )

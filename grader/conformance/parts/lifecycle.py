@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from grader.conformance import contract
 from grader.conformance.bench import Bench
+from grader.conformance.processes import STARTING
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail
 from grader.wire.records import WRITE_VERBS
 from grader.witness import describe
+
+#: WebApps that wait in a queue, workers that take them, and how many of the WebApps may have
+#: been seen to after a SIGTERM: those in hand, and as many for a signal that is late.
+QUEUED, WORKERS = 40, 2
+TAKEN = 2 * WORKERS
 
 
 @scenario("restart/nothing-to-do", "Restarted with nothing to do, it writes nothing", alone=True)
@@ -97,6 +104,60 @@ def sigterm(bench: Bench) -> None:
         diagnosis="ignores-sigterm" if not ended.obeyed else "dies-of-sigterm",
         evidence=running.stderr_tail(6),
     )
+
+
+@scenario(
+    "restart/sigterm-with-a-queue",
+    "SIGTERM with much to do: what is in hand is finished, the rest is left to the next",
+    alone=True,
+)
+def sigterm_with_a_queue(bench: Bench) -> None:
+    bench.stop_shared()
+    namespace = bench.namespace()
+    for number in range(QUEUED):
+        bench.create(namespace, f"queued-{number}", replicas=0)
+    # Whoever works is held at the first write: the rest waits.
+    running = bench.start("--workers", str(WORKERS), rules=[f"hold write any ns={namespace}"])
+    (held,) = running.wire.rules
+    if not bench.fires(running, held, STARTING):
+        raise Fail(
+            f"Started with {QUEUED} WebApps there, the operator works on one.",
+            f"It {running.exited}." if running.exited else "It wrote nothing.",
+            diagnosis="never-acted",
+            evidence=running.stderr_tail(6),
+        )
+    # Lifted a second after the signal: with all its workers held, a process has nothing to do
+    # but to hear of it.
+    lift = threading.Timer(1.0, held.remove)
+    lift.start()
+    ended = running.terminate(grace=5.0)
+    lift.join()
+    worked_on = {
+        e.name
+        for e in bench.exchanges(running.client)
+        if e.resource == "webapps" and e.verb in WRITE_VERBS and e.applied
+    }
+    bench.measured["WebApps written for"] = len(worked_on)
+    if not (ended.obeyed and ended.code == 0):
+        raise Fail(
+            f"After SIGTERM the operator exits 0 within 5 s, with {QUEUED} WebApps still to do.",
+            f"It {ended}." if ended.obeyed else "It still ran after 5 s and had to be killed.",
+            why="What is in the queue is nobody's loss: whoever comes next lists everything.",
+            next="Stop taking keys; wait for those in hand; exit.",
+            diagnosis="drains-the-queue" if len(worked_on) > TAKEN else "dies-of-sigterm",
+            evidence=running.stderr_tail(6),
+        )
+    if len(worked_on) > TAKEN:
+        raise Fail(
+            f"After SIGTERM, {WORKERS} workers finish what they have in hand, and take no more.",
+            f"They wrote for {len(worked_on)} of {QUEUED} WebApps.",
+            why="A queue of thousands takes longer than a Pod has to end: the kill comes in the "
+            "middle, and the lease is not released.",
+            next="A work queue that is shut down still hands out what is in it. Look whether to "
+            "stop after each key that you are given.",
+            diagnosis="drains-the-queue",
+            evidence=[f"written for after SIGTERM: {', '.join(sorted(worked_on)[:8])}, …"],
+        )
 
 
 @scenario("restart/no-crd", "Without the CRD it says so and waits", alone=True)

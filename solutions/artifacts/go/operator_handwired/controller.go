@@ -16,7 +16,6 @@ import (
 	// phase4:end
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -109,15 +108,19 @@ func NewController(
 	return c, nil
 }
 
-// Run works until ctx ends or, with what is in hand finished, until Drain.
-// It returns false if the caches never synced.
-func (c *Controller) Run(ctx context.Context, workers int) bool {
-	defer utilruntime.HandleCrashWithContext(ctx)
+// Run works until terminated ends, finishes what is in hand, and returns. The end
+// of ctx cuts off what is in hand as well. It returns false if the caches never
+// synced.
+func (c *Controller) Run(ctx, terminated context.Context, workers int) bool {
 	logger := klog.FromContext(ctx)
+	// Ends with either: from then on no key is taken.
+	taking, stop := context.WithCancel(terminated)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
 
 	// phase4:solution 4.3.2
 	// An empty cache says that nothing exists: no worker may start on it.
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+	if !cache.WaitForNamedCacheSyncWithContext(taking, c.synced...) {
 		return false
 	}
 	// phase4:stub
@@ -125,35 +128,34 @@ func (c *Controller) Run(ctx context.Context, workers int) bool {
 	// phase4:end
 	logger.Info("Caches are in sync, starting workers", "workers", workers)
 
-	stop := context.AfterFunc(ctx, c.queue.ShutDown)
-	defer stop()
+	// Wakes the workers that wait for a key.
+	defer context.AfterFunc(taking, c.queue.ShutDown)()
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
-			wait.UntilWithContext(ctx, c.work, time.Second)
+			// A panic is logged, and ends the process: what was done when it came is
+			// known to nobody, and a new process lists everything.
+			defer utilruntime.HandleCrashWithContext(ctx)
+			for c.processNext(ctx, taking) {
+			}
 		})
-		// UntilWithContext starts again after a panic; work itself returns only
-		// when the queue has shut down.
 	}
 	group.Wait()
 	return true
 }
 
-// Drain stops taking work and returns when what is in hand is finished.
-func (c *Controller) Drain() { c.queue.ShutDownWithDrain() }
-
-func (c *Controller) work(ctx context.Context) {
-	for c.processNext(ctx) {
-	}
-}
-
-// processNext takes one key and reconciles it; false once the queue is shut down.
-func (c *Controller) processNext(ctx context.Context) bool {
+// processNext takes one key and reconciles it; false once taking has ended.
+func (c *Controller) processNext(ctx, taking context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
 	defer c.queue.Done(key)
+	// A queue that is shut down still hands out what is in it. That is left to
+	// whoever comes next, and lists everything again.
+	if taking.Err() != nil {
+		return false
+	}
 
 	// phase4:solution 4.3.2
 	err := c.reconcile(ctx, key)
@@ -161,7 +163,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() != nil:
-		// Stopping: whoever leads next lists everything again.
+		// Cut off: whoever comes next lists everything again.
 	default:
 		// The line that makes a failure, or a kill, lose nothing: the key goes
 		// back, and the next run reads the world again.

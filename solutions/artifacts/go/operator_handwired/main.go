@@ -32,9 +32,16 @@ import (
 	informers "phase4.example.com/workspace/operator_handwired/generated/informers/externalversions"
 )
 
-// stopWithin bounds how long a SIGTERM may wait for work in hand; the rest of
-// the five seconds that a stop may take is for releasing the lease.
-const stopWithin = 3 * time.Second
+// A stop may take five seconds: so long for the work in hand, and so long for
+// releasing the lease.
+const (
+	stopWithin    = 3 * time.Second
+	releaseWithin = time.Second
+)
+
+// errUnfinished says that a stop had to cut work off: a request that is on its way
+// may be applied even now.
+var errUnfinished = errors.New("stopped before what was in hand had been finished")
 
 type options struct {
 	kubeconfig  string
@@ -63,6 +70,11 @@ func main() {
 
 	ctx := klog.NewContext(context.Background(), klog.Background())
 	err := run(ctx, o)
+	if errors.Is(err, errUnfinished) {
+		// No failure: whoever comes next finds what is missing.
+		klog.ErrorS(err, "Whoever comes next finishes it")
+		err = nil
+	}
 	klog.Flush()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "webapp-operator: %v\n", err)
@@ -108,7 +120,8 @@ func run(ctx context.Context, o options) error {
 }
 
 // runController works until SIGTERM (terminated: what is in hand is finished) or
-// until ctx ends (the lease is lost: nothing more may be written).
+// until ctx ends (the lease is lost: nothing more may be written). It returns
+// errUnfinished where finishing took longer than stopWithin.
 func runController(ctx, terminated context.Context, kube kubernetes.Interface, webapps versioned.Interface, o options) error {
 	webappInformers := informers.NewSharedInformerFactory(webapps, o.resync)
 	// Pods are watched whole, not by label: a Pod whose label was taken away is
@@ -126,27 +139,24 @@ func runController(ctx, terminated context.Context, kube kubernetes.Interface, w
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	webappInformers.Start(ctx.Done())
 	podInformers.Start(ctx.Done())
 	recordInformers.Start(ctx.Done())
 
-	drained := make(chan struct{})
-	stop := context.AfterFunc(terminated, func() {
-		defer close(drained)
-		controller.Drain()
-	})
-	defer stop()
-	bound := context.AfterFunc(terminated, func() {
+	defer context.AfterFunc(terminated, func() {
 		select {
-		case <-drained:
+		case <-ctx.Done():
 		case <-time.After(stopWithin):
+			cancel(errUnfinished)
 		}
-		cancel()
-	})
-	defer bound()
-	if !controller.Run(ctx, o.workers) && terminated.Err() == nil {
+	})()
+	synced := controller.Run(ctx, terminated, o.workers)
+	if errors.Is(context.Cause(ctx), errUnfinished) {
+		return errUnfinished
+	}
+	if !synced && terminated.Err() == nil {
 		return errors.New("the caches did not sync before the operator had to stop")
 	}
 	return nil
@@ -166,7 +176,8 @@ func waitForCRD(terminated context.Context, webapps versioned.Interface) bool {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 10 * time.Second}
 	said := ""
 	for {
-		_, err := webapps.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+		// With the context: a server that hangs must not keep the process from stopping.
+		_, err := webapps.Discovery().ServerResourcesForGroupVersionWithContext(terminated, v1alpha1.SchemeGroupVersion.String())
 		if err == nil {
 			return true
 		}

@@ -117,11 +117,13 @@ class Operator:
     def __init__(self, server):
         self.server = server
 
-    def turn(self):
+    def turn(self, stopping):
         apps = self.server.list(f"{WEBAPPS}/webapps")
         pods = self.server.list("/api/v1/pods")
         records = {r["metadata"]["name"]: r for r in self.server.list(self.records())}
         for app in apps:
+            if stopping:
+                return
             try:
                 self.one(app, pods, records)
             except Failed as error:
@@ -260,7 +262,8 @@ class Lease:
                 print(f"lease: {error}", file=sys.stderr, flush=True)
 
     def attempt(self, began):
-        limit = self.options.renew_deadline / 4
+        # A SIGTERM waits for it: there is but one thread.
+        limit = min(self.options.renew_deadline / 4, 1.5)
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {
             "holderIdentity": self.me,
@@ -291,10 +294,13 @@ class Lease:
     def release(self):
         if not self.held():
             return
-        lease = self.server.call("GET", f"{LEASES}/webapp-operator")
-        if lease["spec"].get("holderIdentity") == self.me:
-            lease["spec"]["holderIdentity"] = ""
-            self.server.call("PUT", f"{LEASES}/webapp-operator", lease)
+        try:
+            lease = self.server.call("GET", f"{LEASES}/webapp-operator", timeout=1.0)
+            if lease["spec"].get("holderIdentity") == self.me:
+                lease["spec"]["holderIdentity"] = ""
+                self.server.call("PUT", f"{LEASES}/webapp-operator", lease, timeout=1.0)
+        except Failed as error:
+            print(f"lease not released: {error}", file=sys.stderr, flush=True)
 
 
 def main():
@@ -314,7 +320,7 @@ def main():
                 lease.attend()
             if lease is None or lease.held():
                 led = True
-                operator.turn()
+                operator.turn(stopping)
             elif led:
                 raise LostLease
         except Failed as error:

@@ -30,6 +30,7 @@ from machinery.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
 )
+from machinery.stop import Stop
 from machinery.workqueue import ShutDown
 
 from .pods import BY_CONTROLLER, NotYet, index_by_controller, webapp_of
@@ -117,8 +118,8 @@ class Controller:
         uid = name_of(record).removeprefix(RECORD_PREFIX)
         return [key_of(webapp) for webapp in self._webapps.by_index(BY_UID, uid)]
 
-    def run(self, workers: int, stopping: threading.Event) -> None:
-        """Work until ``stopping`` is set, and then until what is in hand is finished.
+    def run(self, workers: int, stopping: Stop) -> None:
+        """Work until ``stopping`` is set, finish what is in hand, and return.
 
         A second call is not possible: informers start once.
         """
@@ -127,22 +128,30 @@ class Controller:
         # When may a worker start?
         log.info("the caches are in sync; starting %d workers", workers)
         threads = [
-            threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
+            threading.Thread(
+                target=self._work, args=(stopping,), name=f"worker-{number}", daemon=True
+            )
             for number in range(workers)
         ]
         for thread in threads:
             thread.start()
         stopping.wait()
-        # Returns when no worker has a key in hand any more.
-        self.queue.shut_down_with_drain()
+        # Wakes the workers that wait for a key.
+        self.queue.shut_down()
+        for thread in threads:
+            thread.join()
 
-    def _work(self) -> None:
+    def _work(self, stopping: Stop) -> None:
         while True:
             try:
                 key = self.queue.get()
             except ShutDown:
                 return
             try:
+                # A queue that is shut down still hands out what is in it. That is left
+                # to whoever comes next, and lists everything again.
+                if stopping.is_set():
+                    return
                 self._process(key)
             finally:
                 self.queue.done(key)

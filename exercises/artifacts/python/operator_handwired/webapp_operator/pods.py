@@ -112,13 +112,13 @@ def webapp_of(pod: Object) -> str | None:
 
 
 def pod_name(webapp: Object, slot: int) -> str:
-    """NAME-UUUUUUUU-SLOT, at most 253 characters.
+    """NAME-UUUUUUUU-SLOT.
 
     A WebApp that is made again under the same name has another UID, and never
-    waits for the Pods of the one before.
+    waits for the Pods of the one before. The name of a WebApp has at most 63
+    characters, that of a Pod may have 253.
     """
-    longest = 253 - len("-12345678-50")
-    return f"{name_of(webapp)[:longest]}-{uid_of(webapp)[:8]}-{slot}"
+    return f"{name_of(webapp)}-{uid_of(webapp)[:8]}-{slot}"
 
 
 def new_pod(webapp: Object, name: str) -> Object:

@@ -78,7 +78,8 @@ def is_finished(pod: Object) -> bool:
 
 
 def is_ready(pod: Object) -> bool:
-    return any(
+    """Not once it has ended, whatever its last condition says."""
+    return not is_finished(pod) and any(
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in (pod.get("status") or {}).get("conditions") or ()
     )

@@ -27,7 +27,7 @@ import (
 func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([]*corev1.Pod, error) {
 	owned, err := c.claimPods(ctx, webapp)
 	if err != nil {
-		return owned, err
+		return slices.DeleteFunc(owned, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
 	}
 	var keep, discard []*corev1.Pod
 	terminating := map[string]bool{}
@@ -212,16 +212,10 @@ func podApply(webapp *v1alpha1.WebApp, name string) *coreac.PodApplyConfiguratio
 }
 
 // podName is NAME-UUUUUUUU-SLOT: a WebApp that is made again under the same name
-// has another UID, and never waits for the Pods of the one before. Pod names are
-// DNS subdomains of at most 253 characters.
+// has another UID, and never waits for the Pods of the one before. The name of a
+// WebApp has at most 63 characters, that of a Pod may have 253.
 func podName(webapp *v1alpha1.WebApp, slot int) string {
-	uid := string(webapp.UID)
-	name := webapp.Name
-	const longest = 253 - len("-12345678-50")
-	if len(name) > longest {
-		name = name[:longest]
-	}
-	return fmt.Sprintf("%s-%s-%d", name, uid[:min(8, len(uid))], slot)
+	return fmt.Sprintf("%s-%.8s-%d", webapp.Name, webapp.UID, slot)
 }
 
 func podFinished(pod *corev1.Pod) bool {
@@ -229,6 +223,9 @@ func podFinished(pod *corev1.Pod) bool {
 }
 
 func podReady(pod *corev1.Pod) bool {
+	if podFinished(pod) {
+		return false // Whatever its last condition says.
+	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue

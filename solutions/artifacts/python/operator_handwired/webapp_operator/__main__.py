@@ -16,6 +16,7 @@ from pathlib import Path
 
 from machinery.api import ApiError, Unreachable
 from machinery.client import Client, client_for
+from machinery.stop import Stop, Stopped
 
 from .controller import Controller
 from .election import Durations, Election
@@ -23,7 +24,8 @@ from .types import API_VERSION, GROUP, VERSION
 
 log = logging.getLogger("webapp_operator")
 
-#: Seconds that a SIGTERM may wait for work in hand; a stop may take five in all.
+#: Seconds that a SIGTERM may wait for work in hand. A stop may take five in all; the
+#: election needs one of them to release the lease.
 STOP_WITHIN = 3.0
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -58,7 +60,25 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def wait_for_crd(client: Client, stopping: threading.Event) -> bool:
+def stop_at_signal() -> Stop:
+    """What SIGTERM and Ctrl-C set. To be called before any other thread starts.
+
+    A thread waits for them: a handler would run in the midst of whatever the main
+    thread does, with whatever locks it holds.
+    """
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    stopping = Stop()
+
+    def wait() -> None:
+        signal.sigwait(signals)
+        stopping.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+    return stopping
+
+
+def wait_for_crd(client: Client, stopping: Stop) -> bool:
     """Wait until the API server serves WebApps; False if told to stop meanwhile.
 
     An operator that exits here would be restarted in a loop, and say less.
@@ -66,10 +86,13 @@ def wait_for_crd(client: Client, stopping: threading.Event) -> bool:
     pause, said = 0.2, ""
     while not stopping.is_set():
         try:
-            served = client.request("GET", f"/apis/{GROUP}/{VERSION}")
+            # Given up on when told to stop: a server may hang.
+            served = stopping.call(lambda: client.request("GET", f"/apis/{GROUP}/{VERSION}"))
             if any(resource["name"] == "webapps" for resource in served["resources"]):
                 return True
             reason = "waiting for the CRD webapps.phase4.example.com"
+        except Stopped:
+            return False
         except (ApiError, Unreachable) as error:
             reason = f"waiting for {API_VERSION} to be served (is the CRD applied?): {error}"
         if reason != said:
@@ -121,9 +144,7 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = stop_at_signal()
     try:
         durations = Durations(options.lease_duration, options.renew_deadline, options.retry_period)
         client = client_for(options.kubeconfig, "webapp-operator")
@@ -136,7 +157,7 @@ def main() -> int:
         return 0
     _Health.ready.set()
 
-    def work() -> None:
+    def work() -> bool:
         controller = _Health.controller = Controller(
             client, resync=options.resync, resume=options.resume
         )
@@ -147,6 +168,7 @@ def main() -> int:
         worker.start()
         stopping.wait()
         worker.join(STOP_WITHIN)
+        return not worker.is_alive()
 
     if not options.leader_elect:
         work()

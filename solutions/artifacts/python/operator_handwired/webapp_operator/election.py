@@ -1,14 +1,17 @@
 """Leader election on a Lease, as client-go does it.
 
 Upstream: client-go v0.37.2, tools/leaderelection/leaderelection.go — ``acquire``
-(258), ``renew`` (279), ``release`` (319), ``tryAcquireOrRenew`` (444);
+(252), ``renew`` (279), ``release`` (319), ``tryAcquireOrRenew`` (444);
 resourcelock/interface.go:147 for the time limit of a request.
 
 Three durations, in seconds. ``lease_duration`` is what others wait for from the
 moment at which *they* saw the lease change: nobody compares clocks. A holder
 that could not renew for ``renew_deadline`` gives up, and since that is shorter,
 it has stopped before anybody else may start. ``retry_period`` is the pause
-between two tries.
+between two tries. (Upstream counts the deadline from the start of the next round
+of renewals, a retry period later: with a lease of 3 s, a deadline of 2.5 s and a
+retry period of 2 s two may lead from 3 s to 4.5 s after the last renewal. Here
+it counts from the request that renewed.)
 
 What it does not close: a process that is stopped (SIGSTOP, a frozen machine)
 between deciding to write and writing. Such a write meets the resourceVersion
@@ -16,13 +19,14 @@ or UID that it carries.
 
 Concurrency: :meth:`Election.run` acquires in the caller's thread, renews in a
 thread of its own, and runs the work in the caller's. Requests for the lease run
-in threads that can be left behind, so a server that hangs cannot keep the
-deadline from being looked at.
+in threads that can be left behind, so a server that hangs keeps neither the
+deadline from being looked at nor the process from stopping.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -33,6 +37,7 @@ from datetime import UTC, datetime
 from machinery.api import ApiError, Resource, Unreachable
 from machinery.client import Client
 from machinery.objects import Object
+from machinery.stop import Stop
 
 log = logging.getLogger("webapp_operator.election")
 
@@ -43,6 +48,8 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", NAMESPACE)
 JITTER = 1.2
 #: What a released lease says: whoever comes may have it at once.
 RELEASED_SECONDS = 1
+#: Seconds that a stop may wait for the release.
+RELEASE_WITHIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -78,44 +85,47 @@ class Election:
         self._observed_at = 0.0
         #: Until when we may act, likewise.
         self._leading_until = 0.0
+        #: Set when the lease is not wanted any more: no request may take it from then on.
+        self._over = Stop()
 
-    def run(
-        self, work: Callable[[], None], stopping: threading.Event, lost: Callable[[], None]
-    ) -> None:
+    def run(self, work: Callable[[], bool], stopping: Stop, lost: Callable[[], None]) -> None:
         """Acquire, then run ``work`` while the lease is renewed, then release it.
 
-        ``work`` returns when it has nothing in hand any more; only then is the
+        ``work`` returns whether it has nothing in hand any more; only then is the
         lease released, so that the next leader never starts while this one
         still writes. ``lost`` is called, from another thread, the moment the
         lease could not be renewed in time; it must end the process or at least
         every write of it. Returns without leading if ``stopping`` comes first.
         """
-        if not self._acquire(stopping):
-            return
-        log.info("leading as %s", self._identity)
-        done = threading.Event()
-        renewing = threading.Thread(
-            target=self._renew, args=(done, lost), name="renew", daemon=True
-        )
-        renewing.start()
+        leading = self._acquire(stopping)
         try:
-            work()
+            if leading:
+                log.info("leading as %s", self._identity)
+                threading.Thread(
+                    target=self._renew, args=(lost,), name="renew", daemon=True
+                ).start()
+                if not work():
+                    log.warning("stopped with work in hand: others will wait the lease out")
+                    return
         finally:
-            done.set()
-            renewing.join(self._durations.renew_deadline)
-        self._release()
+            self._over.set()
+        # Whether it led or not: a request to acquire the lease may have been applied
+        # although its answer was not waited for.
+        if not self._bounded(self._release, RELEASE_WITHIN):
+            log.warning("the lease could not be released: others will wait it out")
 
-    def _acquire(self, stopping: threading.Event) -> bool:
+    def _acquire(self, stopping: Stop) -> bool:
         while not stopping.is_set():
-            if self._attempt(self._durations.renew_deadline):
+            if self._attempt(self._durations.renew_deadline, stopping):
                 return True
             stopping.wait(self._durations.retry_period * random.uniform(1.0, JITTER))
         return False
 
-    def _renew(self, done: threading.Event, lost: Callable[[], None]) -> None:
-        while not done.wait(self._durations.retry_period):
+    def _renew(self, lost: Callable[[], None]) -> None:
+        done = self._over
+        while not done.wait(self._pause()):
             left = self._leading_until - time.monotonic()
-            if left > 0 and self._attempt(left):
+            if left > 0 and self._attempt(left, done):
                 continue
             if done.is_set():
                 return
@@ -127,30 +137,48 @@ class Election:
                 lost()
                 return
 
+    def _pause(self) -> float:
+        """Until the next try: a retry period, but never beyond the deadline."""
+        return max(0.0, min(self._durations.retry_period, self._leading_until - time.monotonic()))
+
     def _holder(self) -> str | None:
         spec = (self._observed or {}).get("spec") or {}
         return spec.get("holderIdentity") or None
 
-    def _attempt(self, within: float) -> bool:
-        """Try once to acquire or renew, for at most ``within`` seconds; whether the lease is ours."""
+    def _attempt(self, within: float, stop: Stop) -> bool:
+        """Try once to acquire or renew; whether the lease is ours.
+
+        Given up on after ``within`` seconds, or when ``stop`` is set.
+        """
         began = time.monotonic()
-        outcome: list[bool] = []
-        finished = threading.Event()
-
-        def attempt() -> None:
-            try:
-                outcome.append(self._acquire_or_renew())
-            except (ApiError, Unreachable) as error:
-                log.info("the lease could not be had this time: %s", error)
-            finally:
-                finished.set()
-
-        threading.Thread(target=attempt, name="lease", daemon=True).start()
-        if not finished.wait(within) or outcome != [True]:
+        if not self._bounded(self._acquire_or_renew, within, stop):
             return False
         # From before the request: that is when the others may have seen it at the earliest.
         self._leading_until = began + self._durations.renew_deadline
         return True
+
+    def _bounded(
+        self, request: Callable[[], bool], within: float, stop: Stop | None = None
+    ) -> bool:
+        """What ``request()`` returns; False where it fails, or is left behind.
+
+        That is after ``within`` seconds, or when ``stop`` is set.
+        """
+        outcome: list[bool] = []
+        finished = threading.Event()
+
+        def run() -> None:
+            try:
+                outcome.append(request())
+            except (ApiError, Unreachable) as error:
+                log.info("no luck with the lease this time: %s", error)
+            finally:
+                finished.set()
+
+        threading.Thread(target=run, name="lease", daemon=True).start()
+        with (stop or Stop()).on_stop(finished.set):
+            finished.wait(within)
+        return outcome == [True]
 
     def _acquire_or_renew(self) -> bool:
         now = _now()
@@ -174,6 +202,10 @@ class Election:
         ours = holder == self._identity
         if holder and not ours and self._still_valid(spec):
             return False
+        # Asked after the lease was read: what is written below carries its version,
+        # so it cannot undo a release that came since.
+        if self._over.is_set():
+            return False
         transitions = spec.get("leaseTransitions", 0)
         if ours:
             wanted = self._spec(spec.get("acquireTime") or now, now, transitions)
@@ -196,29 +228,41 @@ class Election:
     def _spec(self, acquired: str, renewed: str, transitions: int) -> Object:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, round(self._durations.lease)),
+            # Whole seconds, and never fewer than we count on: others wait by this.
+            "leaseDurationSeconds": math.ceil(self._durations.lease),
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": transitions,
         }
 
-    def _release(self) -> None:
-        if self._observed is None or self._holder() != self._identity:
-            return
-        now = _now()
-        spec = self._observed["spec"]
-        released = {
-            "holderIdentity": "",
-            "leaseDurationSeconds": RELEASED_SECONDS,
-            "acquireTime": now,
-            "renewTime": now,
-            "leaseTransitions": spec.get("leaseTransitions", 0),
-        }
-        try:
-            # With its resourceVersion: if someone else took it meanwhile, it stays theirs.
-            self._client.update(LEASES, {**self._observed, "spec": released})
-        except (ApiError, Unreachable) as error:
-            log.warning("the lease could not be released, others will wait it out: %s", error)
+    def _release(self) -> bool:
+        """Let others have the lease, if it is ours; whether it is somebody's to take."""
+        while True:
+            try:
+                lease = self._client.get(LEASES, NAME, NAMESPACE)
+            except ApiError as error:
+                if error.is_not_found:
+                    return True
+                raise
+            spec = lease.get("spec") or {}
+            if spec.get("holderIdentity") != self._identity:
+                return True
+            now = _now()
+            released = {
+                "holderIdentity": "",
+                "leaseDurationSeconds": RELEASED_SECONDS,
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": spec.get("leaseTransitions", 0),
+            }
+            try:
+                # With its resourceVersion: if someone else took it meanwhile, it stays theirs.
+                self._client.update(LEASES, {**lease, "spec": released})
+                return True
+            except ApiError as error:
+                # A renewal that was left behind has been applied.
+                if not error.is_conflict:
+                    raise
 
 
 def _now() -> str:

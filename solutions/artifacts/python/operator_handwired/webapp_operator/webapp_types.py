@@ -170,6 +170,12 @@ def crd() -> dict[str, Any]:
         "schema": {
             "openAPIV3Schema": {
                 "type": "object",
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.metadata.name.size() <= 63",
+                        "message": "a name has at most 63 characters, as the value of a label",
+                    }
+                ],
                 "required": ["spec"],
                 "properties": {
                     "spec": _schema_of(WebAppSpec),
