@@ -12,7 +12,7 @@ from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
-    "4.3.2/converges": ("functional/create", "functional/default"),
+    "4.3.2/converges": ("functional/create", "functional/default", "functional/long-names"),
     "4.3.2/changes": ("functional/scale", "functional/image"),
     "4.3.2/drift": (
         "functional/pod-deleted",

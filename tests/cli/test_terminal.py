@@ -50,7 +50,9 @@ def text_of(lines: str) -> list[str]:
 @pytest.fixture
 def environment(workspace_dir: Path) -> dict[str, str]:
     workspace.init(workspace_dir, "python")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
+    # A width that a shell has exported would be believed before the terminal's.
+    ours = ("LC_", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
 

@@ -6,7 +6,7 @@ import copy
 import threading
 
 import pytest
-from machinery import RateLimitingQueue
+from machinery.delaying import RateLimitingQueue
 from machinery.objects import DeletedFinalStateUnknown
 from machinery.rate_limiters import ItemExponentialFailureRateLimiter
 from machinery.stop import Stop

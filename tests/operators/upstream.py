@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kubernetes import client as kubernetes
-from machinery import Client
+from machinery.client import Client
 
 Object = dict[str, Any]
 #: What is answered in place of the real answer (status code), or None. May block.

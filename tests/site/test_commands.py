@@ -66,7 +66,7 @@ def test_a_report_is_one_file_and_counts_what_it_shows(passed: Path, tmp_path: P
 def test_what_was_given_is_named_and_not_shown() -> None:
     answer = answers.of(course.load().lab("4.2.6"), "python")
     assert [name for name, _ in answer.written] == ["answers.md", "machinery/listener.py"]
-    assert "machinery/informer.py" in answer.given and "`machinery/informer.py`" in answer.rest
+    assert "status.py" in answer.given and "`status.py`" in answer.rest
     sent = answer.to_json()
     assert [file["name"] for file in sent["files"]] == ["answers.md", "machinery/listener.py"]
-    assert "machinery/informer.py" in sent["notes"]
+    assert "status.py" in sent["notes"]
