@@ -1,7 +1,8 @@
 """No starter contains the answer of a lab that is still to come.
 
 An answer is what stands between ``phase4:solution`` and ``phase4:stub`` (or
-``phase4:end``) in a source of the course, or a whole file with ``phase4:omit``.
+``phase4:end``) in a source of the course, or a whole file with ``phase4:omit`` (and, in an
+artifact, the lab's id).
 A starter that has :data:`RUN` significant lines of one in a row gives it away.
 
 Lines are compared with their white space made one, and without blank lines,
@@ -24,6 +25,7 @@ from grader.cut.regions import omitted, prefix_of
 RUN = 3
 
 _MARKER = re.compile(r"phase4:(solution|stub|end)\b[ \t]*([\w.,-]*)")
+_OMITTED = re.compile(r"phase4:omit[ \t]+([\w.]+)")
 _IMPORT = re.compile(r"(?:import|from|package|use)\b|(?:[\w.]+ +)?\"[^\"]*\"$")
 #: Words that say nothing of what a program does.
 _COMMON = set(
@@ -94,7 +96,8 @@ def answers_in(text: str, path: PurePath, lab: str) -> Iterator[Answer]:
     if prefix is None or "phase4:" not in text:
         return
     if omitted(text, path):
-        yield Answer(f"{path}:1", (lab,), path, text)
+        named = _OMITTED.search(text)
+        yield Answer(f"{path}:1", (named[1] if named else lab,), path, text)
         return
     sides: dict[str, list[str]] = {}
     side = place = ""

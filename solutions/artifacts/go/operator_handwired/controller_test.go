@@ -1,4 +1,4 @@
-// phase4:omit
+// phase4:omit 4.3.2
 package main
 
 import (

@@ -21,7 +21,7 @@ class WebApps:
         self.resource = Resource(GROUP, VERSION, "webapps", namespace)
 
     def create(self, webapp: WebApp) -> WebApp:
-        # phase4:solution
+        # phase4:solution 4.3.1
         made = self._client.create(self.resource, webapp.to_json(), self._namespace)
         return from_json(made)
         # phase4:stub
@@ -29,7 +29,7 @@ class WebApps:
         # phase4:end
 
     def update_status(self, webapp: WebApp) -> WebApp:
-        # phase4:solution
+        # phase4:solution 4.3.1
         return from_json(self._client.update(self.resource, webapp.to_json(), "status"))
         # phase4:stub
         # raise NotImplementedError
@@ -47,7 +47,7 @@ class WebAppLister:
         self._namespace = namespace
 
     def get(self, name: str) -> WebApp | None:
-        # phase4:solution
+        # phase4:solution 4.3.1
         found = self._store.get(f"{self._namespace}/{name}")
         return None if found is None else from_json(found)
         # phase4:stub

@@ -34,7 +34,7 @@ class Condition:
     observedGeneration: int | None = field(default=None, metadata=schema(format="int64", minimum=0))
 
 
-# phase4:solution
+# phase4:solution 4.3.1
 @dataclass
 class WebAppSpec:
     """What the user wants."""
@@ -95,7 +95,7 @@ class WebApp:
     status: WebAppStatus = field(default_factory=WebAppStatus)
 
     def deep_copy(self) -> WebApp:
-        # phase4:solution
+        # phase4:solution 4.3.1
         return copy.deepcopy(self)
         # phase4:stub
         # raise NotImplementedError("a copy that shares nothing")
@@ -152,7 +152,7 @@ def _schema_of(kind: Any) -> dict[str, Any]:
 
 def crd() -> dict[str, Any]:
     """The CustomResourceDefinition of the type."""
-    # phase4:solution
+    # phase4:solution 4.3.1
     columns = (
         ("Host", "string", ".spec.host"),
         ("Wanted", "integer", ".spec.replicas"),
