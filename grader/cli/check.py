@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -198,6 +199,7 @@ def grade(
         isolation=isolation,
         progress=lambda step: tell(f"{lab.id}: {step}"),
     )
+    _forget_copies(here, lab, run_dir)
     report.course = course.load().version
     report.run_dir = _within(here.root, report.run_dir)
     report.digest = digest
@@ -208,6 +210,14 @@ def grade(
         # What a pass has opened stays open, whatever the next save does.
         here.keep("passed", {**here.record("passed"), lab.id: report.started})
     return report
+
+
+def _forget_copies(here: Workspace, lab: Lab, last: Path) -> None:
+    """Keep what the last run of a lab was put together from, and nothing of those before it."""
+    for earlier in here.runs.glob(f"*-{lab.id}*"):
+        if earlier != last:
+            for name in ("workspace", "build"):
+                shutil.rmtree(earlier / name, ignore_errors=True)
 
 
 def _not_built(lab: Lab) -> LabReport:

@@ -71,6 +71,14 @@ class Program:
         return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
     @property
+    def where(self) -> str:
+        """Where to type its commands, for a person: what is run is a copy of the workspace."""
+        if self.root is None:
+            return os.path.abspath(self.folder)
+        inside = self.folder.relative_to(self.root).as_posix()
+        return "your workspace" if inside == "." else f"{inside} of your workspace"
+
+    @property
     def shown(self) -> str:
         """The command as its author wrote it, for messages."""
         return shlex.join(self.run)
@@ -196,7 +204,7 @@ class Program:
             raise Fail(
                 expected,
                 f"It was still building after {BUILD_SECONDS:g} s and was stopped.",
-                next=f"Run it yourself in {self.folder}.",
+                next=f"Run it yourself in {self.where}.",
                 diagnosis="build-hangs",
                 evidence=lines,
             )
@@ -215,8 +223,7 @@ class Program:
             raise Fail(
                 expected,
                 f"`{shown}` ended with exit code {code}; its last lines are below.",
-                next=f"Run it yourself in {os.path.relpath(self.folder)} and mend the first "
-                "error that it names.",
+                next=f"Run it yourself in {self.where} and mend the first error that it names.",
                 diagnosis="build-failed",
                 evidence=lines,
             )

@@ -195,6 +195,7 @@ def made_ready(
         wire=wire,
         sandboxed=inside,
         by_hand=shown(program.argv("{kubeconfig}")),
+        where=program.where,
     )
 
 

@@ -93,12 +93,15 @@ class RunningProgram(WiredProcess):
         wire: Wire | None,
         sandboxed: bool = False,
         by_hand: str = "",
+        where: str = "",
     ) -> None:
         super().__init__(client, wire)
         #: The command as its author wrote it.
         self.shown = shown
         #: The same for a shell: with the file that the build made for ``{out}/…``.
         self.by_hand = by_hand or shown
+        #: Where to type it, for a person.
+        self.where = where or os.path.abspath(folder)
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
         self.stderr_path = run_dir / "stderr"
@@ -334,7 +337,7 @@ class RunningProgram(WiredProcess):
             f"It {how} instead."
             + (" The last lines of its standard error are below." if self.stderr_tail(1) else ""),
             next="Start it as it was started here: "
-            f"`phase4 run -- {self.by_hand}` in {os.path.abspath(self._folder)}.",
+            f"`phase4 run -- {self.by_hand}` in {self.where}.",
             diagnosis="program-exited",
             evidence=self._last_output(),
         )
