@@ -79,8 +79,9 @@ def _subject(here: Workspace, argv: Sequence[str]) -> tuple[set[str], set[str]] 
             if top == lab.id:
                 return set(lab.writes), {*lab.writes, *lab.runs_on}
         for artifact, labs in artifacts.items():
-            inside = here.root / artifact / word
-            if labs and (top == artifact or (word.isidentifier() and inside.is_dir())):
+            module = word.isidentifier() and len(word) < 100
+            inside = module and (here.root / artifact / word).is_dir()
+            if labs and (top == artifact or inside):
                 wanted = {part for lab in labs for part in (*lab.writes, *lab.runs_on)}
                 own = {
                     part.id
@@ -96,12 +97,12 @@ def _subject(here: Workspace, argv: Sequence[str]) -> tuple[set[str], set[str]] 
 def _top(root: Path, word: str) -> str:
     """The first folder, below the workspace, of a path in a command; "" for any other word."""
     path = Path(word.removesuffix("/..."))
-    if not path.exists():
-        return ""
     try:
+        if not path.exists():
+            return ""
         inside = path.resolve().relative_to(root.resolve())
-    except ValueError:
-        return ""
+    except (OSError, ValueError):
+        return ""  # a whole script is no path, and longer than one may be
     return inside.parts[0] if inside.parts else ""
 
 
@@ -116,9 +117,11 @@ def _python_path(root: Path, argv: Sequence[str], also: Path | None = None) -> d
         # learner's packages: it comes after what is lent.
         environment["PYTHONSAFEPATH"] = "1"
         roots.append(_script_folder(argv))
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [*map(str, roots), *([earlier] if earlier else [])]
-    )
+    found = [*map(str, roots)]
+    if earlier:
+        # What the learner's shell has goes before the workspace's own, not before what is lent.
+        found = [*found, earlier] if also is not None else [earlier, *found]
+    environment["PYTHONPATH"] = os.pathsep.join(found)
     return environment
 
 
@@ -126,7 +129,7 @@ def _script_folder(argv: Sequence[str]) -> Path:
     for word in argv[1:] if PurePath(argv[0]).name in _PYTHON else argv[:1]:
         if word == "-m":
             break
-        if word.endswith(".py") and Path(word).is_file():
+        if word.endswith(".py") and len(word) < 4000 and Path(word).is_file():
             return Path(word).resolve().parent
     return Path.cwd()
 

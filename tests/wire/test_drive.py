@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import cut
 from grader.cluster.process import records
 from grader.wire.in_use import in_use
 from grader.witness import Timeline, recording
@@ -92,12 +91,9 @@ def cli(cluster, tmp_path):
 
 
 @pytest.fixture
-def foo_controller(cli, tmp_path) -> list[str]:
-    """The command that starts the course's Foo controller, with the machinery that it imports."""
-    course = tmp_path / "course"
-    cut.lay_artifacts("python", course)
-    cli.env["PYTHONPATH"] = str(course)
-    return ["python3", str(course / "foo_controller" / "controller.py")]
+def foo_controller(cli) -> list[str]:
+    """The command that starts the workspace's Foo controller; the course lends the machinery."""
+    return ["python3", str(cli.workspace / "foo_controller" / "controller.py")]
 
 
 def until(condition, timeout: float = PATIENCE, what: str = "it"):
@@ -301,7 +297,8 @@ def test_record(cli, namespace, tmp_path):
     # Both who broke it and who mended it can be told, and when it was down.
     creates = timeline.writes(by="controller", resource="deployments", verb="create", owner=uid)
     deletes = timeline.writes(by="learner", resource="deployments", verb="delete")
-    assert len(creates) == 3 and len(deletes) == 2
+    # One more may be refused: the cache need not have the Deployment when its Foo is next looked at.
+    assert [e.status for e in creates if e.status != 409] == [201] * 3 and len(deletes) == 2
     down = timeline.marks("process_exited").first
     up = timeline.marks("process_started").last
     assert timeline.between(down, up).writes(by="learner", verb="delete")

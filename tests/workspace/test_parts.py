@@ -189,3 +189,5 @@ def test_a_command_is_lent_what_is_not_passed(here: Workspace, tmp_path: Path, m
 def test_another_command_is_left_alone(here: Workspace, tmp_path: Path) -> None:
     found = lending.for_command(here, ["go", "run", "./elsewhere"], tmp_path / "lent")
     assert (found.environment, found.uses) == ({}, ())
+    script = "x = 1\n" * 2000
+    assert lending.for_command(here, ["python3", "-c", script], tmp_path / "lent").uses == ()
