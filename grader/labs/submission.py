@@ -145,6 +145,31 @@ class Submission:
 
         return Program.read(self, name)
 
+    def require_parts(self) -> None:
+        """Have every file of a part that the program needs be there, and be Python where it is that.
+
+        Raises NotGraded for one that is missing, Fail for one that is something else.
+        What it does is for the program to show.
+        """
+        try:
+            lab = course.load().lab(self.lab)
+        except course.NoSuchName:
+            return
+        track = self.track or "python"
+        for part in course.load().parts_of(lab, track):
+            for name in part.files.get(track, ()):
+                if "*" in name:
+                    continue
+                if not self.has(name):
+                    raise NotGraded(
+                        f"{name}, the {part.title}, is there.",
+                        "It is not.",
+                        next=f"`phase4 reset {part.lab}` brings back what {part.lab} starts from.",
+                        diagnosis="nothing-handed-in",
+                    )
+                if name.endswith(".py"):
+                    _require_python(self.text(name), name, part.title)
+
     def shown(self, name: str) -> str:
         """How messages name a file: from the workspace's root."""
         return self.at(name).relative_to(self.root).as_posix()
@@ -208,6 +233,22 @@ class Submission:
                 diagnosis="file-too-large",
             )
         return os.fdopen(descriptor, "rb")
+
+
+def _require_python(text: str, name: str, title: str) -> None:
+    try:
+        compile(text, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        lines = text.splitlines()
+        raise Fail(
+            f"{name}, the {title}, is Python.",
+            f"{f'Line {line} of {name}' if line else name} cannot be read: "
+            f"{getattr(error, 'msg', error)}.",
+            next=f"`python3 -m py_compile {name}` in your workspace says the same.",
+            diagnosis="not-python",
+            evidence=[lines[line - 1]] if line and line <= len(lines) else [],
+        ) from None
 
 
 def _size(count: int) -> str:

@@ -103,7 +103,7 @@ class Program:
             raise Fail(
                 f"{shown} is TOML.",
                 f"It cannot be read: {error}.",
-                next='It looks like: run = ["python3", "stages.py"]',
+                next='It looks like: run = ["python3", "program.py"]',
                 diagnosis="bad-program-toml",
             ) from None
         where = shown
@@ -121,12 +121,13 @@ class Program:
                     next=f'Add it: [program.{name}] with run = ["python3", "…"]',
                     diagnosis="nothing-handed-in",
                 )
+        submission.require_parts()
         run = _command(table, "run", where)
         if not run:
             raise Fail(
                 f"{where} says how the program is started.",
                 "It has no `run`, or an empty one.",
-                next='Add the command, word by word: run = ["python3", "stages.py"]',
+                next='Add the command, word by word: run = ["python3", "program.py"]',
                 diagnosis="bad-program-toml",
             )
         out = submission.out or submission.path / ".phase4-build"
@@ -199,7 +200,7 @@ class Program:
             code = None
         finally:
             process.end()
-        lines = tail(log, 15)
+        lines = tuple(line.replace(f"{self.root}/", "") for line in tail(log, 15))
         if code is None:
             raise Fail(
                 expected,
@@ -285,7 +286,7 @@ def _command(table: Any, key: str, where: str) -> tuple[str, ...]:
         raise Fail(
             f"`{key}` in {where} is a list of words.",
             "It is something else.",
-            next=f'Write each word as a string of its own: {key} = ["python3", "stages.py"]',
+            next=f'Write each word as a string of its own: {key} = ["python3", "program.py"]',
             diagnosis="bad-program-toml",
         )
     return tuple(value)

@@ -196,6 +196,7 @@ def made_ready(
         sandboxed=inside,
         by_hand=shown(program.argv("{kubeconfig}")),
         where=program.where,
+        root=(sandbox.LABS if inside else str(program.root)) if program.root else "",
     )
 
 

@@ -94,6 +94,7 @@ class RunningProgram(WiredProcess):
         sandboxed: bool = False,
         by_hand: str = "",
         where: str = "",
+        root: str = "",
     ) -> None:
         super().__init__(client, wire)
         #: The command as its author wrote it.
@@ -102,6 +103,8 @@ class RunningProgram(WiredProcess):
         self.by_hand = by_hand or shown
         #: Where to type it, for a person.
         self.where = where or os.path.abspath(folder)
+        #: Of no interest in what it prints: the folder that this run was put together in.
+        self._root = f"{root}/" if root else ""
         self.run_dir = run_dir
         self.stdout_path = run_dir / "stdout"
         self.stderr_path = run_dir / "stderr"
@@ -237,7 +240,8 @@ class RunningProgram(WiredProcess):
 
     def stderr_tail(self, count: int = 10) -> tuple[str, ...]:
         """The last lines of its standard error."""
-        return limits.tail(self.stderr_path, count)
+        lines = limits.tail(self.stderr_path, count)
+        return tuple(line.replace(self._root, "") for line in lines) if self._root else lines
 
     def wait_line(
         self, predicate: Callable[[Line], Any], timeout: float, what: str = "prints it"

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader import course, workspace
+from grader.labs.submission import Submission
 from grader.report import ownership
+from grader.verdict import Outcome
 from grader.workspace import Workspace, lending, parts
 
 QUEUE, REFLECTOR = "machinery/workqueue.py", "machinery/reflector.py"
@@ -191,3 +193,30 @@ def test_another_command_is_left_alone(here: Workspace, tmp_path: Path) -> None:
     assert (found.environment, found.uses) == ({}, ())
     script = "x = 1\n" * 2000
     assert lending.for_command(here, ["python3", "-c", script], tmp_path / "lent").uses == ()
+
+
+# -- a part that is none ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "diagnosis", "says"),
+    [
+        (None, "nothing-handed-in", "`phase4 reset 4.2.1`"),
+        ("def half(\n", "not-python", "Line 1 of machinery/workqueue.py"),
+        ("x = '\0'\n", "binary-file", "binary"),
+        ("x = (\n\n", "not-python", "never closed"),
+    ],
+)
+def test_a_part_that_is_none_is_a_sentence(
+    here: Workspace, tmp_path: Path, text: str | None, diagnosis: str, says: str
+) -> None:
+    if text is None:
+        (here.root / QUEUE).unlink()
+    else:
+        (here.root / QUEUE).write_text(text)
+    parts.assemble(here, lab("4.2.1"), tmp_path / "run")
+    with pytest.raises(Outcome) as caught:
+        _ = Submission(tmp_path / "run" / "4.2.1", "4.2.1", "python").program
+    message = caught.value.message
+    assert message.diagnosis == diagnosis
+    assert says in f"{message.seen} {message.next}"
