@@ -183,14 +183,14 @@ def grade(
 
     if not lab.built:
         return _not_built(lab)
-    from grader.labs import runner
+    from grader.labs import grading
 
     tell(f"{lab.id}: grading")
     run_dir = here.new_run(lab.id)
     used = parts.assemble(here, lab, run_dir / "workspace", lending)
     judged = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
     digest = parts.digest(here, lab)
-    report = runner.grade(
+    report = grading.grade(
         run_dir / "workspace" / lab.id,
         lab,
         track=here.track_of(lab),

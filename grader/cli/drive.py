@@ -55,7 +55,7 @@ def run(
     with the program's own exit code, 128 + n where a signal ended it.
     """
     _check_name(name)
-    from grader.cli import driving
+    from grader.cli import by_hand
     from grader.wire.rules import parse_rules
     from grader.workspace.parts import LENDING
 
@@ -63,7 +63,7 @@ def run(
         raise typer.BadParameter(", ".join(LENDING), param_hint="--parts")
     rules = parse_rules(faults or [])
     raise typer.Exit(
-        driving.run(
+        by_hand.run(
             _ensure(cluster),
             name,
             command,
@@ -92,14 +92,14 @@ def record(
     too, where the cluster has an audit log.
     """
     from grader import course, workspace
-    from grader.cli import driving
+    from grader.cli import by_hand
 
     chosen = course.load().lab(lab)
     here = workspace.find()
     folder = here.folder(chosen)
     # After LAB the parser hands the dashes on as they are.
     command = command[1:] if command and command[0] == "--" else command
-    raise typer.Exit(driving.record(_ensure(cluster), chosen.id, command or [], folder))
+    raise typer.Exit(by_hand.record(_ensure(cluster), chosen.id, command or [], folder))
 
 
 def timeline(
@@ -182,9 +182,9 @@ def replay(
 
     Faults that were armed by hand come again as long after the start as then.
     """
-    from grader.cli import driving, runs
+    from grader.cli import by_hand, runs
 
-    raise typer.Exit(driving.replay(runs.find(run), lambda: _ensure(cluster)))
+    raise typer.Exit(by_hand.replay(runs.find(run), lambda: _ensure(cluster)))
 
 
 # fault ------------------------------------------------------------------------------

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grader.labs.request import MARKER
+from grader.labs.grading_request import MARKER
 from grader.labs.submission import Submission
 from grader.verdict import NotGraded, Unknown
 
 if TYPE_CHECKING:
     from grader.cluster.api import Api
     from grader.cluster.interface import Cluster
+    from grader.labs.grading_request import Request
     from grader.labs.plugin import Measurements, Plugin
-    from grader.labs.request import Request
     from grader.runner import Runner
 
 

@@ -1,7 +1,7 @@
 """4.1.3 The Rosetta Stone, running against a cluster you can break.
 
 What is handed in is a recording: a controller, and somebody who breaks what it
-made, four times. :mod:`grader.labs.breaks` finds each break and its repair.
+made, four times. :mod:`grader.labs.lab_4_1_3_breaks` finds each break and its repair.
 With ``--live`` the grader does the breaks itself, against the controller that
 the lab's ``program.toml`` declares, or the Foo controller at the root.
 """
@@ -14,7 +14,7 @@ import os
 import pytest
 
 from grader.labs import check
-from grader.labs.breaks import Story
+from grader.labs.lab_4_1_3_breaks import Story
 from grader.verdict import Fail
 from grader.witness import Timeline, recording
 

@@ -3,7 +3,7 @@
 The program runs behind a wire that records what the API server sends it. The
 grader creates, updates and deletes Foos, and once holds back a write, so that
 the worker is busy while changes arrive. Then the lines are compared with each
-other and with the wire: :mod:`grader.labs.stage_lines` has the rules.
+other and with the wire: :mod:`grader.labs.lab_4_1_4_lines` has the rules.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from grader.labs import check, stage_lines
-from grader.labs.stage_lines import Heard, StageLine
+from grader.labs import check
+from grader.labs import lab_4_1_4_lines as stage_lines
+from grader.labs.lab_4_1_4_lines import Heard, StageLine
 from grader.verdict import Fail, NotGraded
 from grader.witness import objects
 

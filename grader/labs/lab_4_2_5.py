@@ -1,6 +1,6 @@
 """4.2.5 The third layer of a failure you have met twice.
 
-A real 410, at two layers (see :mod:`grader.labs.dead_version`). Events (the kind)
+A real 410, at two layers (see :mod:`grader.labs.lab_4_2_5_expired`). Events (the kind)
 have no watch cache, so that etcd itself refuses, right after its compaction.
 ConfigMaps have one, which is empty of the past after the API server was started
 again.
@@ -14,7 +14,7 @@ from grader.cluster.interface import Capability
 from grader.evidence import answers as written
 from grader.evidence import citations, places
 from grader.labs import check
-from grader.labs.dead_version import MOST_REQUESTS, PATIENCE, REFUSED, Episode, Story
+from grader.labs.lab_4_2_5_expired import MOST_REQUESTS, PATIENCE, REFUSED, Episode, Story
 from grader.verdict import Fail, Unknown
 
 #: One check needs no other to have been run.

@@ -17,7 +17,7 @@ from grader.cluster.api import ApiError
 from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.labs import check, suite_checks
-from grader.labs import operator_role as rbac
+from grader.labs import lab_4_3_6_role as rbac
 from grader.verdict import Fail
 from grader.wire import Identity
 from grader.witness import describe

@@ -10,7 +10,7 @@ work that failed.
 What was concluded travels in pytest-json-report's per-test metadata, one entry
 a phase, each a string of JSON: metadata that cannot be serialised would be
 dropped as a whole, and a phase without an entry is what the reader takes for
-«never got there» (see :mod:`grader.labs.runner`).
+«never got there» (see :mod:`grader.labs.grading`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pytest
 
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.refusals import refusal
-from grader.labs.request import Request
+from grader.labs.grading_request import Request
 from grader.verdict import Outcome, Unknown, Verdict
 
 #: Where pytest's own frames come from: of no use in a log.

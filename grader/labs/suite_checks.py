@@ -19,7 +19,7 @@ from grader.verdict import Fail, NotGraded, Unknown, Verdict
 if TYPE_CHECKING:
     from grader.cluster.api import Api
     from grader.cluster.interface import Cluster
-    from grader.labs.request import Request
+    from grader.labs.grading_request import Request
     from grader.labs.submission import Submission
     from grader.runner import Runner
 

@@ -62,7 +62,7 @@ def answered(
     Raises Fail where it ends badly, hangs, or prints something else. The
     outcomes may still be fewer than a trace's calls: see :func:`compare`.
     """
-    from grader.labs.request import MARKER
+    from grader.labs.grading_request import MARKER
 
     text = json.dumps(list(traces))
     assert len(text) <= MOST, f"{len(text)} bytes of traces"

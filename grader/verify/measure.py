@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grader.cluster.several import several
 from grader.cut import CutError
-from grader.labs.runner import grade, interrupt_all
+from grader.labs.grading import grade, interrupt_all
 from grader.mistakes import MistakeError
 from grader.report.model import LabReport
 from grader.verdict import Verdict

@@ -15,7 +15,7 @@ from foo_controller import controller
 from machinery.api import ApiError
 from machinery.objects import DeletedFinalStateUnknown
 
-from grader.labs import stage_lines
+from grader.labs import lab_4_1_4_lines as stage_lines
 
 from .fake_api import PATIENCE, FakeApi
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.labs.runner import grade
+from grader.labs.grading import grade
 from grader.report.model import LabReport
 
 HEAD = """\

@@ -46,7 +46,7 @@ CALLER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from grader.labs.runner import grade
+from grader.labs.grading import grade
 grade(Path({folder!r}), "9.9.9", grader=Path({grader!r}), run_dir=Path({run_dir!r}))
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from grader import cluster as clusters
 from grader.cluster.process import marked
-from grader.labs.runner import MARKER, grade
+from grader.labs.grading import MARKER, grade
 from grader.runner import sandbox
 from grader.verdict import Verdict
 

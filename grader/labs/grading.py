@@ -24,12 +24,12 @@ from typing import Any
 
 from grader import course
 from grader.cluster import dirs
-from grader.labs.request import CHECK_SECONDS, MARKER, Request
+from grader.labs.grading_request import CHECK_SECONDS, MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
 from grader.runner.program import BUILD_SECONDS
 from grader.verdict import Message, Verdict
 
-SESSION = Path(__file__).with_name("session.py")
+SESSION = Path(__file__).with_name("grading_process.py")
 
 #: Seconds that starting and ending a session may take besides its checks.
 MARGIN_SECONDS = 120.0
@@ -171,7 +171,7 @@ def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
         ):
             process = subprocess.Popen(
                 [sys.executable, "-I", "-X", "utf8", str(SESSION), str(request.save())],
-                # Held open for as long as this process lives: see session.py.
+                # Held open for as long as this process lives: see grading_process.py.
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

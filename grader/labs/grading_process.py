@@ -1,4 +1,4 @@
-"""The process in which a grader runs: ``python -I session.py request.json``.
+"""The process in which a grader runs: ``python -I grading_process.py request.json``.
 
 It is a process of its own so that a grader that crashes, hangs or exits takes
 nobody with it, and so that nothing of the caller's environment (``PYTHONPATH``,
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     import pytest
 
     from grader.labs import fixtures, plugin
-    from grader.labs.request import Request
+    from grader.labs.grading_request import Request
 
     request = Request.load(Path(argv[0]))
     # A descriptor of our own: pytest puts /dev/null in the place of the first one.
@@ -80,7 +80,7 @@ def _end_with_the_caller(descriptor: int, marker: str) -> None:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE)
     from grader.cluster.process import end_marked
-    from grader.labs.request import MARKER
+    from grader.labs.grading_request import MARKER
 
     end_marked(MARKER, marker)
     os._exit(1)

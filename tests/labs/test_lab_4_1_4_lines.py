@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from grader.labs import stage_lines
-from grader.labs.stage_lines import Heard
+from grader.labs import lab_4_1_4_lines as stage_lines
+from grader.labs.lab_4_1_4_lines import Heard
 from grader.verdict import Fail
 
 NAMESPACE = "ns"
