@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.wire.records import Exchange, Record, WatchEnd, WatchEvent
 from grader.witness import audit as audit_log
-from grader.witness import objects
+from grader.witness import objects, order
 from grader.witness.sources import AuditFeed, AuditSource, RecordFile, record_files
 from grader.witness.trace import begin
 
@@ -36,6 +36,7 @@ class Ledger:
         self._audited: dict[str, Exchange] = {}
         self._watches: dict[tuple[str, int], Exchange] = {}
         self._by_uid: dict[str, dict] = {}
+        self._moments: dict[int, float] | None = None
 
     def refresh(self) -> bool:
         """Read what is new; whether there was anything."""
@@ -86,6 +87,7 @@ class Ledger:
                 wired.withheld_body = exchange.response_body
         kept.sort(key=lambda r: (begin(r), r.seq))
         self.records = kept
+        self._moments = None
         for record in (*records, *added):
             self._remember(record)
 
@@ -115,6 +117,12 @@ class Ledger:
     def damaged(self) -> int:
         """Lines that could not be read: where it is not 0, a writer was killed."""
         return sum(file.damaged for file in self._files.values())
+
+    def moment(self, exchange: Exchange) -> float:
+        """When an exchange took effect: see :mod:`grader.witness.order`."""
+        if self._moments is None:
+            self._moments = order.moments(r for r in self.records if isinstance(r, Exchange))
+        return self._moments[id(exchange)]
 
     def opened(self, record: WatchEvent | WatchEnd) -> Exchange | None:
         """The exchange that opened the watch which an event or an end belongs to."""

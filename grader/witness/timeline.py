@@ -402,6 +402,14 @@ class Timeline:
         told.sort(key=lambda r: r.t_end if isinstance(r, Exchange) else r.t)
         return gather((r, self._opened_or_none(r)) for r in told)
 
+    def moment(self, exchange: Exchange) -> float:
+        """When an exchange took effect, in an order that agrees with resourceVersions.
+
+        Seconds since the epoch, between its request and its answer; see
+        :mod:`grader.witness.order`.
+        """
+        return self._ledger.moment(exchange)
+
     def truth(self, at: Point | None = None) -> Knowledge:
         """The objects as they were when ``at`` began, as far as all traffic shows them."""
         t = float("inf") if at is None else begin(at)
