@@ -45,7 +45,7 @@ def long_names(bench: Bench) -> None:
             next="Keep what tells two names apart, or put a hash of the whole into each.",
             diagnosis="names-cut-off",
         )
-        invariants.never_more_pods_than(bench, app, 2)
+        invariants.never_more_pods_than(bench.history, app, 2)
 
 
 @scenario("functional/scale", "Scaling adds or removes exactly the difference")
