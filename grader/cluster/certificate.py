@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 #: How long (s) a certificate has to be valid yet: longer than a cluster runs.
@@ -31,9 +32,39 @@ def trouble(certificate: Path, key: Path, host: str) -> str:
     return ""
 
 
-def trusting(ca: str) -> ssl.SSLContext:
+class SharedContext(ssl.SSLContext):
+    """A client's context for the connections of several threads.
+
+    urllib3 sets the ALPN protocols for each connection that it opens. OpenSSL then frees
+    the old list, while another thread may be making its connection out of the same
+    context (Python holds no lock there): some bytes of something else go to the server,
+    which answers «decode error». Here the same protocols are set once.
+    """
+
+    _protocols: list[str] | None = None
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Set them where they are not what they were."""
+        wanted = list(alpn_protocols)
+        if wanted != self._protocols:
+            super().set_alpn_protocols(wanted)
+            self._protocols = wanted
+
+
+def shared(ca: str = "") -> SharedContext:
+    """A context that trusts the certificates of ``ca`` (PEM) alone, or else the system's."""
+    context = SharedContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca:
+        context.load_verify_locations(cadata=ca)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def trusting(ca: str) -> SharedContext:
     """A client's context that trusts the certificates of ``ca`` (PEM) alone."""
-    context = ssl.create_default_context(cadata=ca)
+    context = shared(ca)
     # Clusters with certificates of their own often leave out extensions that RFC 5280
     # asks for and Go does not miss.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.cluster.certificate import trusting
+from grader.cluster.certificate import shared, trusting
 from grader.cluster.errors import EnvironmentProblem
 
 
@@ -49,7 +49,7 @@ class Credentials:
         if self.ca:
             context = trusting(self.ca)
         else:
-            context = ssl.create_default_context()
+            context = shared()
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -102,3 +102,18 @@ def test_a_refused_certificate_is_not_waited_for(ahead, tmp_path):
         with pytest.raises(Untrusted):
             bootstrap.install_early(api, lambda: True)
     assert time.monotonic() - begun < 10
+
+
+def test_a_context_that_threads_share_is_not_changed_by_each_connection(monkeypatch):
+    """urllib3 sets the ALPN protocols for every connection; see SharedContext."""
+    told = []
+    monkeypatch.setattr(
+        ssl.SSLContext, "set_alpn_protocols", lambda self, protocols: told.append(protocols)
+    )
+    context = certificate.shared()
+    for _ in range(3):
+        context.set_alpn_protocols(["http/1.1"])
+    assert told == [["http/1.1"]]
+    context.set_alpn_protocols(["h2"])
+    assert told[1:] == [["h2"]]
+    assert context.check_hostname and context.verify_mode is ssl.CERT_REQUIRED
