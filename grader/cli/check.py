@@ -188,7 +188,7 @@ def grade(
     tell(f"{lab.id}: grading")
     run_dir = here.new_run(lab.id)
     used = parts.assemble(here, lab, run_dir / "workspace", lending)
-    judged = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
+    digests = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
     digest = parts.digest(here, lab)
     report = grading.grade(
         run_dir / "workspace" / lab.id,
@@ -205,7 +205,7 @@ def grade(
     report.digest = digest
     report.parts = [use.to_json() for use in used]
     store.save(here.reports, report)
-    parts.passed(here, lab, report.passed, judged)
+    parts.judged(here, lab, report.verdict, digests)
     if report.passed:
         # What a pass has opened stays open, whatever the next save does.
         here.keep("passed", {**here.record("passed"), lab.id: report.started})

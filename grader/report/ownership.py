@@ -7,6 +7,7 @@ from typing import Any
 
 from grader import course
 from grader.report.model import LabReport
+from grader.verdict import Verdict
 
 PartRun = Mapping[str, Any]
 
@@ -24,18 +25,24 @@ def sentences(parts: Iterable[PartRun]) -> list[str]:
     found = []
     if own:
         found.append(f"Runs on your own {listed(_own(part) for part in own)}.")
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[PartRun]] = {}
     for part in lent:
-        reasons.setdefault(part["why"], []).append(part["title"])
-    for why, titles in reasons.items():
-        found.append(f"Runs on the course's {listed(titles)}: {why}.")
+        waiting = part["why"] == f"{part['lab']} is not passed"
+        reasons.setdefault("" if waiting else part["why"], []).append(part)
+    for why, parts_lent in reasons.items():
+        if why or len(parts_lent) == 1:
+            titles = listed(part["title"] for part in parts_lent)
+            found.append(f"Runs on the course's {titles}: {parts_lent[0]['why']}.")
+        else:
+            titles = listed(f"{part['title']} ({part['lab']})" for part in parts_lent)
+            found.append(f"Runs on the course's {titles}: these labs are not passed.")
     return found
 
 
 def suspects(report: LabReport) -> list[str]:
     """Where to look besides, after a run on own parts that did not pass; none otherwise."""
     own = [part for part in report.parts if part["own"] and not part["asked_for"]]
-    if report.passed or not own:
+    if report.verdict is not Verdict.FAIL or not own:
         return []
     said = " ".join(
         text

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from grader import course, cut
 from grader.course import Lab, Part
+from grader.verdict import Verdict
 
 if TYPE_CHECKING:
     from grader.workspace.folder import Workspace
@@ -121,12 +122,14 @@ def _passed(here: Workspace, part: Part, track: str) -> str:
     return passed if isinstance(passed, str) else ""
 
 
-def passed(here: Workspace, lab: Lab, verdict: bool, digests: dict[str, str]) -> None:
+def judged(here: Workspace, lab: Lab, verdict: Verdict, digests: dict[str, str]) -> None:
     """Note what a check of ``lab`` said of the parts that it asks for.
 
     ``digests`` has what was judged (see :func:`digests`). A part whose lab fails is
-    lent again, until it passes.
+    lent again, until it passes; a check that reached no verdict changes nothing.
     """
+    if verdict not in (Verdict.PASS, Verdict.FAIL):
+        return
     track = track_of(here, lab)
     mine = [part for part in course.load().parts_of(lab, track) if part.lab == lab.id]
     if not mine:
@@ -134,7 +137,7 @@ def passed(here: Workspace, lab: Lab, verdict: bool, digests: dict[str, str]) ->
     record = here.record("parts")
     for part in mine:
         record.pop(f"{part.id} {track}", None)
-        if verdict:
+        if verdict is Verdict.PASS:
             record[f"{part.id} {track}"] = digests[part.id]
     here.keep("parts", record)
 

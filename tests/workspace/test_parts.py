@@ -10,7 +10,7 @@ import pytest
 from grader import course, workspace
 from grader.labs.submission import Submission
 from grader.report import ownership
-from grader.verdict import Outcome
+from grader.verdict import Outcome, Verdict
 from grader.workspace import Workspace, lending, parts
 
 QUEUE, REFLECTOR = "machinery/workqueue.py", "machinery/reflector.py"
@@ -27,10 +27,10 @@ def lab(name: str) -> course.Lab:
     return course.load().lab(name)
 
 
-def passes(here: Workspace, name: str, verdict: bool = True) -> None:
+def passes(here: Workspace, name: str, verdict: Verdict = Verdict.PASS) -> None:
     """What a check of a lab leaves behind."""
     digests = parts.digests(here.root, lab(name), parts.track_of(here, lab(name)))
-    parts.passed(here, lab(name), verdict, digests)
+    parts.judged(here, lab(name), verdict, digests)
 
 
 def whose(uses: list[parts.Use]) -> dict[str, bool]:
@@ -58,13 +58,20 @@ def test_a_part_is_lent_until_its_lab_is_passed(here: Workspace, tmp_path: Path)
 def test_a_lab_that_fails_lends_its_part_again(here: Workspace) -> None:
     passes(here, "4.2.1")
     assert parts.uses(here, lab("4.2.2"))[0].own
-    passes(here, "4.2.1", False)
+    passes(here, "4.2.1", Verdict.FAIL)
     assert not parts.uses(here, lab("4.2.2"))[0].own
+
+
+def test_a_check_without_a_verdict_takes_no_pass_away(here: Workspace) -> None:
+    passes(here, "4.2.1")
+    for verdict in (Verdict.UNKNOWN, Verdict.NOT_GRADED):
+        passes(here, "4.2.1", verdict)
+        assert parts.uses(here, lab("4.2.2"))[0].own
 
 
 def test_another_lab_s_check_takes_no_pass_away(here: Workspace) -> None:
     passes(here, "4.3.2")
-    passes(here, "4.3.5", False)
+    passes(here, "4.3.5", Verdict.FAIL)
     assert whose(parts.uses(here, lab("4.3.4")))["operator"]
 
 
@@ -154,8 +161,12 @@ def test_the_digest_is_of_what_the_lab_takes(here: Workspace) -> None:
 def test_a_run_says_whose_parts_it_ran_on() -> None:
     own = {"part": "work-queue", "title": "work queue", "lab": "4.2.1", "own": True, "why": "",
            "changed": True, "asked_for": False}  # fmt: skip
-    lent = {**own, "part": "reflector", "title": "reflector", "own": False,
+    lent = {**own, "part": "reflector", "title": "reflector", "lab": "4.2.5", "own": False,
             "why": "4.2.5 is not passed", "changed": False}  # fmt: skip
+    both = [lent, {**lent, "title": "informer", "lab": "4.2.4", "why": "4.2.4 is not passed"}]
+    assert ownership.sentences(both) == [
+        "Runs on the course's reflector (4.2.5) and informer (4.2.4): these labs are not passed."
+    ]
     asked = {**own, "part": "retries", "title": "retries", "asked_for": True}
     assert ownership.sentences([own, lent, asked]) == [
         "Runs on your own work queue (changed since 4.2.1).",
