@@ -54,15 +54,12 @@ def for_command(
     lent = [use.part for use in found if not use.own]
     if not lent:
         return Lent(_python_path(here.root, argv) if track == "python" else {}, found)
-    course_s = {
-        path.as_posix(): data
-        for path, (data, _) in cut.artifacts(track, "solution").items()
-        if any(part.has(path.as_posix(), track) for part in lent)
-    }
+    theirs = {p.as_posix(): data for p, (data, _) in cut.artifacts(track, "solution").items()}
+    borrowed = {name for name in theirs if any(part.has(name, track) for part in lent)}
     into.mkdir(parents=True, exist_ok=True)
     if track == "go":
-        return Lent(_go_overlay(here.root, into, course_s), found)
-    _link(here.root, into, course_s, track)
+        return Lent(_go_overlay(here.root, into, {name: theirs[name] for name in borrowed}), found)
+    _link(here.root, into, theirs, borrowed)
     return Lent(_python_path(into, argv, also=here.root), found)
 
 
@@ -134,20 +131,20 @@ def _script_folder(argv: Sequence[str]) -> Path:
     return Path.cwd()
 
 
-def _link(root: Path, into: Path, lent: dict[str, bytes], track: str) -> None:
+def _link(root: Path, into: Path, theirs: dict[str, bytes], borrowed: set[str]) -> None:
     for artifact in course.load().artifacts:
         for path in sorted((root / artifact).rglob("*")):
             name = path.relative_to(root).as_posix()
-            if name in lent or not path.is_file() or "__pycache__" in path.parts:
+            if name in borrowed or not path.is_file() or "__pycache__" in path.parts:
                 continue
             (into / name).parent.mkdir(parents=True, exist_ok=True)
             os.symlink(path, into / name)
     # What is given, and not in the workspace of another track, is the course's as well.
-    for path, (data, _) in cut.artifacts(track, "solution").items():
-        target = into / path
+    for name, data in theirs.items():
+        target = into / name
         if not os.path.lexists(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(lent.get(path.as_posix(), data))
+            target.write_bytes(data)
 
 
 def _go_overlay(root: Path, into: Path, lent: dict[str, bytes]) -> dict[str, str]:
