@@ -13,6 +13,8 @@ import typer
 from grader import exit_codes
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from grader.verify import Row, VerifyReport
 
 #: Files whose ``register_dev`` adds commands of their own.
@@ -121,6 +123,25 @@ def _seen(row: Row) -> str:
     return " | ".join(row.seen) or (row.complaints[0] if row.complaints else "")
 
 
+def _citations(report: VerifyReport) -> Table:
+    """What became of each line of the files that a citation question names."""
+    from rich.table import Table
+
+    table = Table(title="The citation questions, line by line", title_justify="left")
+    for name in ("check", "question", "accepted", "refused", "of them named"):
+        table.add_column(name, justify="left" if name in ("check", "question") else "right")
+    for question in (question for lab in report.labs for question in lab.questions):
+        table.add_row(
+            question.check,
+            question.heading,
+            str(question.accepted),
+            str(question.refused),
+            str(question.named),
+            style="red" if question.complaints else "",
+        )
+    return table
+
+
 def _print(report: VerifyReport) -> None:
     """The table of all labs, and every complaint below it."""
     from rich.console import Console
@@ -146,6 +167,8 @@ def _print(report: VerifyReport) -> None:
         )
     console = Console()
     console.print(table)
+    if any(lab.questions for lab in report.labs):
+        console.print(_citations(report))
     for complaint in report.complaints:
         console.print(f"• {complaint}", highlight=False, markup=False)
     console.print(

@@ -111,8 +111,9 @@ class Table:
 class Section:
     """A heading and what stands under it up to the next heading of its level or above.
 
-    ``source`` is the Markdown below the heading; ``text`` is what the learner
-    wrote of it: without comments, placeholders, block quotes and the stub's lines.
+    ``source`` is the Markdown below the heading, from line ``body`` of the file on; ``text``
+    is what the learner wrote of it: without comments, placeholders, block quotes and the
+    stub's lines.
     """
 
     title: str
@@ -122,6 +123,7 @@ class Section:
     text: str
     tables: tuple[Table, ...] = ()
     entries: tuple[Entry, ...] = ()
+    body: int = 1
 
     @property
     def placeholder(self) -> bool:
@@ -302,6 +304,7 @@ def parse(text: str, *, stub: str = "", name: str = FILE) -> Answers:
                 text=_own_words(below, given),
                 tables=tables,
                 entries=(*_table_entries(tables), *_line_entries(lines, inner)),
+                body=body,
             )
         )
     return Answers(tuple(sections), tuple(_problems(tokens, lines)), name)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from grader.evidence import markdown, own, pinned
-from grader.evidence.digest import digest, normalise
+from grader.evidence.digest import digest
+from grader.evidence.line_text import substance, variants
 from grader.evidence.pinned import Index, PinnedFile, PinnedModule
 from grader.verdict import Fail, NotGraded
 
@@ -144,8 +145,10 @@ def parse_place(text: str) -> Citation | None:
     return None
 
 
-def find(text: str) -> list[Citation]:
+def find(text: str, first: int = 1) -> list[Citation]:
     """Every citation in Markdown text, in order, the malformed ones among them.
+
+    ``first`` is the line of its file on which the text begins.
 
     The quote is the next code span of the same paragraph, list item or table
     row, or what comes right after it: a code span in a paragraph of its own, or
@@ -160,7 +163,8 @@ def find(text: str) -> list[Citation]:
         place = parse_place(written)
         if place is None:
             if _NEARLY.fullmatch(written):
-                found.append(Citation("", "", "", 0, None, span.line, written, malformed=True))
+                at = first - 1 + span.line
+                found.append(Citation("", "", "", 0, None, at, written, malformed=True))
             continue
         quote = _quote_after(every, number)
         found.append(
@@ -170,7 +174,7 @@ def find(text: str) -> list[Citation]:
                 place.path,
                 place.line,
                 quote,
-                span.line,
+                first - 1 + span.line,
                 written,
             )
         )
@@ -195,12 +199,13 @@ def upstream(citations: Iterable[Citation], module: str | None = None) -> list[C
     return [c for c in citations if c.module and module in (None, c.module)]
 
 
-def required(text: str, section: str, *, count: int = 1) -> list[Citation]:
+def required(text: str, section: str, *, count: int = 1, first: int = 1) -> list[Citation]:
     """The section's citations, at least ``count``; :class:`NotGraded` where it has none, else Fail.
 
-    ``section`` is how the message names the place, such as ``answers.md, «The enqueue»``.
+    ``section`` is how the message names the place, such as ``answers.md, «The enqueue»``;
+    ``first`` is the line of the file on which the text begins.
     """
-    found = find(text)
+    found = find(text, first)
     expected = (
         f"{section} holds {'a citation' if count == 1 else f'{count} citations'}: "
         "`module@version/path:line` and the line's own text, both in backticks."
@@ -238,9 +243,10 @@ def check(
     """
     if citation.malformed:
         return _malformed(citation)
+    index = index or pinned.load()
+    citation = located(citation, index, handed_in)
     if citation.is_own:
         return _check_own(citation, handed_in, index, comments_count)
-    index = index or pinned.load()
     module = index.module(citation.module)
     if module is None:
         return _no_module(citation, index)
@@ -257,6 +263,25 @@ def check(
     if file is None:
         return _no_file(citation, module, index)
     return _check_line(citation, file, comments_count)
+
+
+def located(citation: Citation, index: Index, handed_in: Path | None = None) -> Citation:
+    """A citation without a version, with the module and version that it means, where it means one.
+
+    ``sample-controller/controller.go:336`` is named from its module, and
+    ``thread_safe_store.go:325`` is the end of one pinned path alone. A file of the
+    learner's own goes before both.
+    """
+    if not citation.is_own or (handed_in and (handed_in / citation.path).exists()):
+        return citation
+    split = index.split(citation.path)
+    if split is None:
+        found = index.named(citation.path)
+        if len(found) != 1:
+            return citation
+        split = found[0][0].module, found[0][1].path
+    module = index.modules[split[0]]
+    return replace(citation, module=module.module, version=module.shown_version, path=split[1])
 
 
 def check_all(
@@ -379,75 +404,24 @@ def _elsewhere(citation: Citation, file: PinnedFile) -> Finding:
     )
 
 
-def variants(quote: str) -> list[tuple[str, str]]:
-    """The quote changed in the ways in which people shorten a line, each with how the line differs."""
-    text = normalise(quote)
-    found: list[tuple[str, str]] = []
-    for end in (" {", "{", ",", ";", ")", "(", ":", " (", "."):
-        found.append((f"ends in `{end.strip()}` as well", text + end))
-        if text.endswith(end):
-            found.append((f"has no `{end.strip()}` at its end", text[: -len(end)].rstrip()))
-    for start in ("return ", "defer ", "go ", "} ", "if ", "// ", "- "):
-        found.append((f"begins with `{start.strip()}`", start + text))
-        if text.startswith(start):
-            found.append((f"does not begin with `{start.strip()}`", text[len(start) :]))
-    if (cut := text.find(" //")) > 0:
-        found.append(("has no comment at its end", text[:cut]))
-    straight = text.translate(str.maketrans("“”‘’–—\u00a0", "\"\"''-- "))
-    if straight != text:
-        found.append(("has plain quotation marks and dashes", straight))
-    return found
-
-
-def substance(quote: str, path: str = "") -> str:
-    """Why a line is no evidence by itself: ``blank``, ``only brackets``, ``a comment``; else empty."""
-    text = normalise(quote)
-    if not text:
-        return "blank"
-    suffix = path.rsplit(".", 1)[-1]
-    if suffix == "md":
-        return ""
-    if not re.search(r"\w", text) or re.fullmatch(r"\W*else\W*", text):
-        return "only brackets"
-    marks = {
-        "py": ("#",),
-        "yaml": ("#",),
-        "yml": ("#",),
-        "toml": ("#",),
-        "mmd": ("%%",),
-    }
-    if text.startswith(marks.get(suffix, ("//", "/*"))) or (
-        suffix == "go" and text.startswith("* ")
-    ):
-        return "a comment"
-    return ""
-
-
 def _check_own(
     citation: Citation,
     handed_in: Path | None,
-    index: Index | None,
+    index: Index,
     comments_count: bool,
 ) -> Finding:
     if handed_in is None or not (handed_in / citation.path).exists():
         # A bare file name is as often an upstream file without its module.
-        index = index or pinned.load()
-        split = index.split(citation.path)
-        near = [split] if split and split[1] in index.modules[split[0]].files else []
-        near += [(m.module, f.path) for m, f in index.named(citation.path)]
+        near = [(module, file.path) for module, file in index.named(citation.path)]
         seen = f"You handed in no file {citation.path}."
+        advice = "The path starts at the workspace's root, or at the lab's folder."
         if near:
             seen = (
-                f"`{citation.place}` names no version, so it is taken for a file of yours, and "
+                f"`{citation.place}` names no module, so it is taken for a file of yours, and "
                 "you handed in none of that name."
             )
-            places = []
-            for name, path in near:
-                module = index.modules[name]
-                places.append(f"`{module.module}@{module.shown_version}/{path}:{citation.line}`")
-            advice = f"For the upstream file write {' or '.join(places[:2])}."
-        else:
-            advice = "The path starts at the workspace's root, or at the lab's folder."
+            written = [f"`{module.module}/{path}:{citation.line}`" for module, path in near]
+            advice = f"Put the module before it: {' or '.join(written[:4])}."
         return Finding("no-such-file", citation, seen, advice)
     try:
         file = own.read(handed_in, citation.path)

@@ -144,12 +144,15 @@ class Index:
     def split(self, text: str) -> tuple[str, str] | None:
         """``k8s.io/client-go/tools/cache/store.go`` to module and path, by the longest module that fits.
 
-        A module may also be named by its last element (``client-go/tools/…``).
+        A module may also be named by its last element (``client-go/tools/…``) or by its
+        repository (``github.com/kubernetes/client-go/…``), and a path may begin where the
+        module is kept (``kubernetes/staging/src/k8s.io/client-go/…``).
         """
+        text = text.removeprefix("./").rpartition("staging/src/")[2].removeprefix("github.com/")
         fitting = [
             (name, text[len(prefix) + 1 :])
             for name in self.modules
-            for prefix in (name, _short_name(name))
+            for prefix in _prefixes(name)
             if text.startswith(prefix + "/")
         ]
         return max(
@@ -190,6 +193,20 @@ def _short_name(module: str) -> str:
     """``go.etcd.io/etcd/api/v3`` is known as ``etcd/api/v3``, ``k8s.io/client-go`` as ``client-go``."""
     host, _, rest = module.partition("/")
     return rest if "." in host and rest else module
+
+
+def _prefixes(module: str) -> set[str]:
+    """What a path may begin with to name the module; a ``github.com/`` before it is taken off."""
+    short = _short_name(module)
+    found = {module.removeprefix("github.com/"), short}
+    for host, owner in (("k8s.io/", "kubernetes"), ("sigs.k8s.io/", "kubernetes-sigs")):
+        if module.startswith(host):
+            found.add(f"{owner}/{short}")
+    if module.startswith("go.etcd.io/"):
+        # The repository's folders have no major version.
+        folder = re.sub(r"/v\d+$", "", short)
+        found |= {folder, f"etcd-io/{short}", f"etcd-io/{folder}"}
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import course
-from grader.evidence import citations, own, pinned, sources
+from grader.evidence import citations, line_text, own, pinned, sources
 from grader.evidence.citations import Citation, Finding
 from grader.evidence.digest import lines_of, normalise
 from grader.evidence.sources import Source
@@ -166,6 +166,6 @@ def _note(citation: Citation, finding: Finding) -> str:
 
 
 def _substance_note(citation: Citation, *, comment: bool) -> str:
-    empty = citations.substance(citation.quote or "", citation.path)
+    empty = line_text.substance(citation.quote or "", citation.path)
     empty = empty or ("a comment" if comment else "")
     return f"This line is {empty}: it shows nothing by itself." if empty else ""

@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import citations, places
+from grader.evidence import questions
 from grader.labs import check, traces
 from grader.report import pictures
 from grader.verdict import Fail
 
-MODULE = "k8s.io/client-go"
-DELTA, REAL = "tools/cache/delta_fifo.go", "tools/cache/the_real_fifo.go"
 NEXT = "Read client-go's tools/cache/delta_fifo.go from `Add` to `Resync`."
 
 
@@ -397,62 +395,5 @@ def check_predictions(answers, seen, observe):
     evidence="claim",
 )
 def check_citations(answers):
-    for section, right, wrong, expected in (
-        (
-            "Where DeltaFIFO compresses",
-            (
-                places.inside(DELTA, function="dedupDeltas", module=MODULE),
-                places.inside(DELTA, function="isDup", module=MODULE),
-                places.inside(DELTA, function="isDeletionDup", module=MODULE),
-            ),
-            (
-                places.inside(
-                    DELTA,
-                    function="DeltaFIFO.queueActionInternalLocked",
-                    module=MODULE,
-                    described="it calls the function that compresses",
-                    diagnosis="cited-the-caller",
-                ),
-                places.inside(
-                    DELTA,
-                    function="DeltaFIFO.Delete",
-                    module=MODULE,
-                    described="it leaves out deletions of unknown keys; two of a known one pass",
-                    diagnosis="cited-delete",
-                ),
-            ),
-            "The citation is of the lines that make two deletions in a row one.",
-        ),
-        (
-            "Where RealFIFO does not",
-            (places.inside(REAL, function="RealFIFO.addToItems_locked", module=MODULE),),
-            (
-                places.inside(
-                    REAL,
-                    function="RealFIFO.PopBatch",
-                    module=MODULE,
-                    described="it bundles different keys for speed; a key's own deltas stay apart",
-                    diagnosis="cited-the-batch",
-                ),
-                places.inside(
-                    DELTA,
-                    function="dedupDeltas",
-                    module=MODULE,
-                    described="it is DeltaFIFO's",
-                    diagnosis="cited-the-other-queue",
-                ),
-            ),
-            "The citation is of the line at which RealFIFO appends a delta, whatever is there.",
-        ),
-    ):
-        text = answers.require_section(section).source
-        found = citations.required(text, f"answers.md, «{section}»")
-        places.require(
-            citations.check(found[0]),
-            right,
-            wrong=wrong,
-            expected=expected,
-            why="Until client-go 0.36 an informer compressed here; today nothing is coalesced "
-            "before the work queue. Older texts describe the other one.",
-            next="Each is a few lines long; start at `Add` of each queue.",
-        )
+    for question in questions.load("4.2.3"):
+        questions.require(question, answers.require_section(question.heading))

@@ -1,7 +1,7 @@
 """4.2.8 The same drawing, now with the file names checked.
 
 The drawing is judged as in 4.1.1, by the same rules. Each stage has a citation,
-checked by content and by what that place does: a file that only names the
+checked by content and by what that statement does: one that only names the
 stage, constructs it or used to be its home is known as such.
 """
 
@@ -12,17 +12,16 @@ import re
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import citations, mermaid, places
+from grader.evidence import citations, mermaid, questions
 from grader.evidence.graph import words
-from grader.evidence.places import Place
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
 from grader.labs import lab_4_1_1 as first_drawing
 from grader.labs.pipeline_graph import Pipeline
 from grader.verdict import Fail, NotGraded
 
-CLIENT, SAMPLE = "k8s.io/client-go", "k8s.io/sample-controller"
-CACHE = "tools/cache"
+#: The headings of answers.md under which a stage is cited, along the pipeline.
+STAGES = ("Reflector", "Delta queue", "Indexer", "Handlers", "Workqueue", "Worker")
 
 DRAWING = (
     first_drawing.check_stages,
@@ -70,160 +69,6 @@ MOVED = Rubric(
 )
 
 
-def _client(path: str, function: str = "", described: str = "", diagnosis: str = "") -> Place:
-    return places.inside(
-        path, function=function, module=CLIENT, described=described, diagnosis=diagnosis
-    )
-
-
-#: Stage → the files that implement it, and places that are taken for it. The latter count first.
-STAGES: dict[str, tuple[tuple[Place, ...], tuple[Place, ...]]] = {
-    "Reflector": (
-        (_client(f"{CACHE}/reflector.go"),),
-        (
-            _client(
-                f"{CACHE}/reflector.go",
-                "NewReflectorWithOptions",
-                "it makes a reflector; nothing is asked yet",
-                "cited-the-constructor",
-            ),
-            _client(
-                f"{CACHE}/listwatch.go",
-                "",
-                "it wraps two functions; who calls them, and when, is elsewhere",
-                "cited-the-interface",
-            ),
-            _client(
-                f"{CACHE}/controller.go",
-                "",
-                "it makes the reflector and starts it",
-                "cited-the-constructor",
-            ),
-        ),
-    ),
-    "Delta queue": (
-        (_client(f"{CACHE}/the_real_fifo.go"),),
-        (
-            _client(
-                f"{CACHE}/delta_fifo.go",
-                "",
-                "it is the queue that informers used until client-go 0.36",
-                "cited-the-old-home",
-            ),
-            _client(
-                f"{CACHE}/fifo.go",
-                "",
-                "it has the interface, and a queue that no informer uses",
-                "cited-the-interface",
-            ),
-            _client(
-                f"{CACHE}/controller.go",
-                "",
-                "it chooses the queue, or processes what comes out of it",
-                "cited-the-constructor",
-            ),
-        ),
-    ),
-    "Indexer": (
-        (
-            _client(f"{CACHE}/thread_safe_store.go"),
-            *(
-                _client(f"{CACHE}/store.go", f"cache.{method}")
-                for method in ("Add", "Update", "Delete", "Replace", "Transaction")
-            ),
-        ),
-        (
-            _client(
-                f"{CACHE}/index.go",
-                "",
-                "it says what an indexer must be able to do; nothing is stored there",
-                "cited-the-interface",
-            ),
-            _client(
-                f"{CACHE}/thread_safe_store.go",
-                "ThreadSafeStore",
-                "it says what a store must be able to do",
-                "cited-the-interface",
-            ),
-        ),
-    ),
-    "Handlers": (
-        (
-            _client(f"{CACHE}/shared_informer.go"),
-            places.inside("controller.go", function="NewController", module=SAMPLE),
-            places.inside("controller.go", function="enqueueFoo", module=SAMPLE),
-            places.inside("controller.go", function="handleObject", module=SAMPLE),
-        ),
-        (
-            _client(
-                f"{CACHE}/shared_informer.go",
-                "SharedInformer",
-                "it says what an informer must be able to do",
-                "cited-the-interface",
-            ),
-            _client(
-                f"{CACHE}/controller.go",
-                "",
-                "it defines what a handler is, or an adapter for one",
-                "cited-the-interface",
-            ),
-        ),
-    ),
-    "Workqueue": (
-        (_client("util/workqueue/queue.go"),),
-        (
-            _client(
-                "util/workqueue/queue.go",
-                "TypedInterface",
-                "it says what a queue must be able to do",
-                "cited-the-interface",
-            ),
-            _client(
-                "util/workqueue/rate_limiting_queue.go",
-                "",
-                "it says how long a key waits before it is added; the queue is elsewhere",
-                "cited-the-limiter",
-            ),
-            _client(
-                "util/workqueue/delaying_queue.go",
-                "",
-                "keys wait there for their time before they are added; the queue is elsewhere",
-                "cited-the-limiter",
-            ),
-            places.inside(
-                "controller.go",
-                module=SAMPLE,
-                described="it uses the queue",
-                diagnosis="cited-the-caller",
-            ),
-        ),
-    ),
-    "Worker": (
-        (
-            places.inside("controller.go", function="runWorker", module=SAMPLE),
-            places.inside("controller.go", function="processNextWorkItem", module=SAMPLE),
-            places.inside("controller.go", function="syncHandler", module=SAMPLE),
-        ),
-        (
-            places.inside(
-                "controller.go",
-                function="enqueueFoo",
-                module=SAMPLE,
-                described="it fills the queue; the worker empties it",
-                diagnosis="cited-the-other-side",
-            ),
-            places.inside(
-                "controller.go",
-                function="Run",
-                module=SAMPLE,
-                described="it starts the workers",
-                diagnosis="cited-the-caller",
-            ),
-        ),
-    ),
-}
-
-
 @pytest.fixture(scope="module")
 def answers(submission):
     return written.parse(submission.text("answers.md"))
@@ -254,22 +99,7 @@ def check_drawing(pipeline):
 
 
 def _require_stage(answers, stage: str) -> None:
-    right, wrong = STAGES[stage]
-    source = answers.require_section(stage).source
-    finding = citations.check(citations.required(source, f"answers.md, «{stage}»")[0])
-    expected = f"The citation is of a line that does the work of the {stage.lower()}."
-    why = "A map whose names are wrong is worse than none: you will look for faults where they are not."
-    finding.require_exact(expected, why=why)
-    taken = next((place for place in wrong if place.holds(finding)), None)
-    if taken is not None:
-        raise Fail(
-            expected,
-            f"`{finding.citation.place}` is another place: {taken}.",
-            why=why,
-            next="Follow the calls from there until something is asked, stored, told or queued.",
-            diagnosis=taken.diagnosis,
-        )
-    places.require(finding, right, expected=expected, why=why)
+    questions.require(questions.of("4.2.8", stage), answers.require_section(stage))
 
 
 @check("4.2.8/reflector", title="The reflector's place is cited", points=1, evidence="claim")

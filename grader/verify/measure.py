@@ -16,6 +16,7 @@ from grader.labs.grading import grade, interrupt_all
 from grader.mistakes import MistakeError
 from grader.report.model import LabReport
 from grader.verdict import Verdict
+from grader.verify import cited
 from grader.verify.model import Case, Kind, LabResult, Row, VerifyReport
 from grader.verify.subject import Subject
 
@@ -64,6 +65,7 @@ def measure(
             for subject in subjects:
                 checks, complaints = subject.complaints()
                 result = LabResult(subject.lab, checks=checks, complaints=complaints)
+                result.questions = cited.measure(subject.lab)
                 report.labs.append(result)
 
                 def one(case: Case, subject: Subject = subject) -> Row:

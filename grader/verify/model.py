@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from grader.verify.cited import QuestionRow
+
 Kind = Literal["answer", "variant", "starter", "mistake"]
 
 
@@ -77,26 +79,36 @@ class Row:
 class LabResult:
     """One lab: its cases, and what is wrong with it apart from any of them.
 
-    ``checks`` is each check's id with the names of the mistakes that fail it.
+    ``checks`` is each check's id with the names of the mistakes that fail it,
+    ``questions`` what became of each line that could be cited.
     """
 
     lab: str
     rows: list[Row] = field(default_factory=list)
     checks: dict[str, list[str]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    questions: list[QuestionRow] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        return not self.complaints and all(row.ok for row in self.rows)
+        return not self.all_complaints and all(row.ok for row in self.rows)
 
     @property
     def all_complaints(self) -> list[str]:
         """Every complaint as a sentence, the lab's own first."""
-        return [f"{self.lab}: {complaint}" for complaint in self.complaints] + [
-            f"{self.lab}, {row.case.title}: {complaint}"
-            for row in self.rows
-            for complaint in row.complaints
-        ]
+        return (
+            [f"{self.lab}: {complaint}" for complaint in self.complaints]
+            + [
+                f"{self.lab}, {row.case.title}: {complaint}"
+                for row in self.rows
+                for complaint in row.complaints
+            ]
+            + [
+                f"{self.lab}, «{question.heading}»: {complaint}"
+                for question in self.questions
+                for complaint in question.complaints
+            ]
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -104,6 +116,7 @@ class LabResult:
             "ok": self.ok,
             "checks": self.checks,
             "rows": [row.to_json() for row in self.rows],
+            "questions": [question.to_json() for question in self.questions],
             "complaints": list(self.complaints),
         }
 
