@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
     @app.command(rich_help_panel="Work")
     def cite(
         place: str = typer.Argument(
-            ..., metavar="PATH:LINE", help="Such as client-go/tools/cache/reflector.go:647."
+            ...,
+            metavar="PATH:LINE",
+            help="Such as client-go/tools/cache/reflector.go:561 (Reflector.watch).",
         ),
         quote: str = typer.Option(
             None, "--quote", "-q", help="The line's text, where its source is not on this machine."
@@ -101,18 +103,29 @@ def register_dev(app: typer.Typer) -> None:
                 "--to", metavar="MODULE@VERSION", help="A pin as it would be; may be repeated."
             ),
         ] = None,
+        fix: Annotated[
+            bool, typer.Option("--fix", help="Put line numbers right whose place is known.")
+        ] = False,
         as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     ) -> None:
-        """List the course's citations that do not hold, or would not at another pin.
+        """List what names an upstream line and does not hold, or would not at another pin.
 
-        Looks at every citation in docs, hints, reference answers, graders and
-        code comments. Exits 1 where one moved or died.
+        Looks at every citation in docs, hints and reference answers, at the
+        statements that answer citation questions, and at every line number in
+        the course's own words. Exits 1 where one is wrong, moved or died.
         """
         from grader import exit_codes
         from grader.evidence import pinned, pins, sources
 
-        found = pins.uses(ROOT)
         current = pinned.load()
+        cited = pins.uses(ROOT)
+        stated, changes = pins.statements(current)
+        numbers = pins.numbers(ROOT, current)
+        if fix and not to:
+            for name in pins.mend(ROOT, [number for number in numbers if number.fault]):
+                typer.echo(f"{name}: mended", err=True)
+            numbers = pins.numbers(ROOT, current)
+        wrong = [] if to else [number for number in numbers if number.fault]
         if to:
             new = []
             for each in to:
@@ -120,12 +133,23 @@ def register_dev(app: typer.Typer) -> None:
                 if not module:
                     raise typer.BadParameter(f"{each} is not MODULE@VERSION.")
                 new.append(pins.at_version(module, version, current))
-            changes = pins.moved(found, current, new)
+            changes = pins.moved([*cited, *stated, *pins.numbered(numbers, current)], current, new)
         else:
-            changes = pins.broken(found, current)
+            changes = [*pins.broken(cited, current), *changes]
         if as_json:
             typer.echo(
-                json.dumps({"citations": len(found), "changes": [c.to_json() for c in changes]})
+                json.dumps(
+                    {
+                        "citations": len(cited),
+                        "statements": len(stated),
+                        "numbers": len(numbers),
+                        "changes": [c.to_json() for c in changes],
+                        "wrong": [
+                            {"file": n.file, "line": n.line, "number": n.number, "why": n.fault}
+                            for n in wrong
+                        ],
+                    }
+                )
             )
         else:
             for change in changes:
@@ -133,12 +157,15 @@ def register_dev(app: typer.Typer) -> None:
                 typer.echo(
                     f"{where}: {change.use.citation.place} {change.verdict}: {change.finding.seen}"
                 )
+            for number in wrong:
+                typer.echo(f"{number.file}:{number.line}: {number.number}: {number.fault}")
             moved = sum(change.verdict == "moved" for change in changes)
             typer.echo(
-                f"{len(found)} citations, {moved} moved, {len(changes) - moved} died"
+                f"{len(cited)} citations, {len(stated)} statements, {len(numbers)} line numbers: "
+                f"{moved} moved, {len(changes) - moved} died, {len(wrong)} wrong"
                 + (f" at {', '.join(to)}" if to else "")
             )
             if not to:
                 shown = (f"{s.module}@{sources.shown(s.version)}" for s in sources.load().values())
                 typer.echo("pins: " + ", ".join(shown))
-        raise typer.Exit(exit_codes.FAIL if changes else exit_codes.OK)
+        raise typer.Exit(exit_codes.FAIL if changes or wrong else exit_codes.OK)

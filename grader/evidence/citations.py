@@ -269,7 +269,7 @@ def located(citation: Citation, index: Index, handed_in: Path | None = None) -> 
     """A citation without a version, with the module and version that it means, where it means one.
 
     ``sample-controller/controller.go:336`` is named from its module, and
-    ``thread_safe_store.go:325`` is the end of one pinned path alone. A file of the
+    ``thread_safe_store.go:LINE`` is the end of one pinned path alone. A file of the
     learner's own goes before both.
     """
     if not citation.is_own or (handed_in and (handed_in / citation.path).exists()):

@@ -1,41 +1,38 @@
-"""Every citation in the course, and what becomes of it when a pin changes: ``phase4 dev pins``.
+"""Everything of the course that a pin can move: ``phase4 dev pins``.
 
-The course cites upstream in Markdown (docs, hints, reference answers), in
-graders (``places.line("module@version/path:line", "quote")``), and in comments
-of its code (``module@version/path:line`` with no quote: what the line says at
-the present pin stands for it).
+The course cites upstream in Markdown (docs, hints, reference answers), it says which
+statements answer a citation question (:mod:`grader.evidence.questions`), and it names lines
+by their numbers in docstrings, comments, pages and sentences of graders
+(:mod:`grader.evidence.line_numbers`).
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import runpy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.evidence import citations, indexing, places, sources
+from grader.evidence import citations, indexing, line_numbers, questions, sources
 from grader.evidence.citations import Citation, Finding
+from grader.evidence.line_numbers import LineNumber
 from grader.evidence.pinned import Index, PinnedFile, PinnedModule
 
 #: Folders and files of the course that may cite, from the root.
 CITING = (
     "docs",
+    "docs_hooks",
     "solutions",
     "exercises",
     "grader",
     "capstone",
     "oracle",
+    "benchmarks",
+    "tests",
     "README.md",
     "CONTRIBUTING.md",
 )
-#: Wrong on purpose, or about citations themselves.
-PASSED_OVER = ("grader/mistakes", "grader/evidence")
-
-_IN_TEXT = re.compile(
-    r"(?<![\w/@.-])[A-Za-z0-9][\w.\-]*(?:/[\w.\-]+)*@[\w.+\-]+/[\w./\-]*\w\.\w+:\d+(?![\d\-])"
-)
+#: Wrong on purpose.
+PASSED_OVER = ("grader/mistakes",)
 
 
 @dataclass(frozen=True)
@@ -72,44 +69,80 @@ class Change:
 
 
 def uses(root: Path) -> list[Use]:
-    """Every upstream citation in the course, in order of files and lines."""
+    """Every upstream citation with a quote in the course, in order of files and lines."""
     found: list[Use] = []
-    declared = _declared(root)
-    for file in _files(root):
-        try:
-            text = file.read_text()
-        except (UnicodeDecodeError, OSError):
-            continue
-        name = file.relative_to(root).as_posix()
-        in_file = _of_python(text) if file.suffix == ".py" else []
-        places_seen = {(c.place, c.quote) for c, _ in in_file}
-        in_file += [
-            (c, n) for c, n in declared.get(name, ()) if (c.place, c.quote) not in places_seen
-        ]
+    for file in files(root):
         if file.suffix == ".md":
-            in_file = [(c, c.at) for c in citations.find(text) if c.module]
-        known = {(c.place, line) for c, line in in_file}
-        in_file += [(c, line) for c, line in _bare(text) if (c.place, line) not in known]
-        found += [Use(c, name, line) for c, line in sorted(in_file, key=lambda pair: pair[1])]
+            name = file.relative_to(root).as_posix()
+            cited = citations.find(file.read_text(encoding="utf-8"))
+            found += [Use(each, name, each.at) for each in cited if each.module and each.quote]
     return found
 
 
-def _declared(root: Path) -> dict[str, list[tuple[Citation, int]]]:
-    """The places that graders make with :func:`places.line` as they are imported, by file."""
-    found: dict[str, list[tuple[Citation, int]]] = {}
-    for file in sorted((root / "grader" / "labs").glob("lab_*.py")):
-        with places.recording() as recorded:
+def numbers(root: Path, index: Index) -> list[LineNumber]:
+    """Every line number in the course's own words, judged at the present pins."""
+    return line_numbers.found(root, list(files(root)), index)
+
+
+def numbered(found: Iterable[LineNumber], index: Index) -> list[Use]:
+    """The upstream line numbers that hold, as citations without a quote."""
+    return [
+        Use(
+            Citation(
+                each.module,
+                index.modules[each.module].shown_version,
+                each.path,
+                each.number,
+                None,
+                each.line,
+            ),
+            each.file,
+            each.line,
+        )
+        for each in found
+        if each.module and not each.fault
+    ]
+
+
+def mend(root: Path, wrong: Iterable[LineNumber]) -> list[str]:
+    """Write each wrong number whose place is known as it is; the files that changed.
+
+    What is cut from ``solutions`` is left to ``phase4 dev cut``.
+    """
+    by_file: dict[str, list[LineNumber]] = {}
+    for each in wrong:
+        if each.to is not None and not each.file.startswith("exercises/"):
+            by_file.setdefault(each.file, []).append(each)
+    for name, found in by_file.items():
+        path = root / name
+        path.write_text(line_numbers.mended(path.read_text(encoding="utf-8"), found))
+    return sorted(by_file)
+
+
+def statements(index: Index) -> tuple[list[Use], list[Change]]:
+    """The statements of all citation questions as citations, and those that are not there."""
+    found: list[Use] = []
+    gone: list[Change] = []
+    for question in questions.every():
+        name = f"grader/evidence/questions/{question.lab}/{question.file.name}"
+        lines = question.file.read_text(encoding="utf-8").split("\n")
+        for each in (*question.right, *question.wrong):
+            ending = f": {each.text}" if each.text else f" {each.inside}"
+            at = next((n for n, line in enumerate(lines, 1) if ending in line), 1)
+            module = index.modules[each.module]
+            cited = Citation(each.module, module.shown_version, each.path, 1, each.text or None, at)
             try:
-                runpy.run_path(str(file), run_name=f"grader.labs.{file.stem}")
-            except Exception:  # a grader that does not run is for its own tests to find
-                recorded.clear()
-        for citation, at, line in recorded:
-            name = Path(at).relative_to(root).as_posix()
-            found.setdefault(name, []).append((citation, line))
-    return found
+                (line, *_) = each.lines(index)
+            except LookupError as error:
+                gone.append(Change(Use(cited, name, at), Finding("misquoted", cited, f"{error}.")))
+                continue
+            if each.text:
+                found.append(Use(replace(cited, line=line), name, at))
+    return found, gone
 
 
-def _files(root: Path) -> Iterator[Path]:
+def files(root: Path) -> Iterator[Path]:
+    """The course's files that may name a line of another."""
     for each in CITING:
         top = root / each
         paths = sorted(top.rglob("*")) if top.is_dir() else [top]
@@ -123,60 +156,12 @@ def _files(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def _of_python(text: str) -> list[tuple[Citation, int]]:
-    """Calls whose first two arguments are a place and its quote."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return []
-    constants = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or len(node.args) < 2:
-            continue
-        place, quote = (_string(a, constants) for a in node.args[:2])
-        cited = citations.parse_place(place) if place and quote else None
-        if cited and cited.module:
-            found.append((replace(cited, quote=quote, at=node.args[0].lineno), node.args[0].lineno))
-    return found
-
-
-def _string(node: ast.expr, constants: dict[str, str]) -> str | None:
-    """The string that an expression is: a literal, or an f-string of the file's own constants."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.Name):
-        return constants.get(node.id)
-    if isinstance(node, ast.FormattedValue):
-        return _string(node.value, constants)
-    if isinstance(node, ast.JoinedStr):
-        parts = [_string(value, constants) for value in node.values]
-        return None if None in parts else "".join(p for p in parts if p is not None)
-    return None
-
-
-def _bare(text: str) -> Iterator[tuple[Citation, int]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        for match in _IN_TEXT.finditer(line):
-            cited = citations.parse_place(match[0])
-            if cited and cited.module:
-                yield replace(cited, at=number), number
-
-
 def broken(found: Iterable[Use], index: Index) -> list[Change]:
-    """The citations that do not hold at the present pins; one with no quote holds if its line exists."""
+    """The citations that do not hold at the present pins."""
     changes = []
     for use in found:
         finding = citations.check(use.citation, index, comments_count=True)
-        if finding.kind not in ("exact", "no-quote", "no-substance"):
+        if not finding.exact and finding.kind != "no-substance":
             changes.append(Change(use, finding))
     return changes
 

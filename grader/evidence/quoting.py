@@ -39,7 +39,9 @@ def cite(text: str, *, here: Path, quote: str | None = None) -> Quoted:
     """
     path, _, number = text.strip().rpartition(":")
     if not path or not number.isdigit() or int(number) < 1:
-        raise CiteError("Say PATH:LINE, such as client-go/tools/cache/reflector.go:647.")
+        raise CiteError(
+            "Say PATH:LINE, such as client-go/tools/cache/reflector.go:561 (Reflector.watch)."
+        )
     line = int(number)
     file = Path(path).expanduser()
     cached = sources.in_module_cache(file) if file.is_absolute() else None

@@ -2,7 +2,7 @@
 
 Upstream: apimachinery v0.37.2, pkg/util/wait/backoff.go — ``delay`` (98),
 ``backoffManager.Step`` (292); the numbers are client-go's,
-tools/cache/reflector.go (55–64).
+tools/cache/reflector.go, ``defaultBackoffInit`` (62) and those below it.
 
 Concurrency: one thread.
 """

@@ -1,7 +1,7 @@
 """Queues that add a key later: after a delay, or after what a limiter says.
 
 Upstream: client-go v0.37.2, util/workqueue/delaying_queue.go — ``AddAfter``
-(249), ``waitingLoop`` (281), ``insert`` (355: of two delays of one key the
+(249), ``waitingLoop`` (276), ``insert`` (355: of two delays of one key the
 sooner wins) — and rate_limiting_queue.go — ``AddRateLimited`` (137), ``Forget``
 (145).
 

@@ -1,8 +1,8 @@
 """The queue that informers used for years: for each key, everything that happened to it.
 
-Upstream: client-go v0.37.2, tools/cache/delta_fifo.go — ``DeltaFIFO`` (98),
-``Delete`` (398), ``dedupDeltas`` (443), ``isDeletionDup`` (469), ``Pop`` (570),
-``Replace`` (623), ``Resync`` (711). Since client-go 0.36 an informer fills a
+Upstream: client-go v0.37.2, tools/cache/delta_fifo.go — ``DeltaFIFO`` (108),
+``Delete`` (408), ``dedupDeltas`` (443), ``isDeletionDup`` (469), ``Pop`` (562),
+``Replace`` (619), ``Resync`` (704). Since client-go 0.36 an informer fills a
 RealFIFO instead (real_fifo.py); DeltaFIFO is still exported.
 
 Keys are popped in the order in which they were first queued, and a pop takes

@@ -1,9 +1,10 @@
 """The shared informer: one watch, one cache, any number of handlers.
 
 Upstream: client-go v0.37.2, tools/cache/shared_informer.go —
-``sharedIndexInformer`` (700), ``RunWithContext`` (841), ``AddEventHandlerWithOptions``
-(986), ``handleDeltas`` (1066), ``OnUpdate`` (1093), ``sharedProcessor`` (1151);
-tools/cache/controller.go — ``RunWithContext`` (167), ``processDeltas`` (742),
+``sharedIndexInformer`` (710), ``sharedIndexInformer.RunWithContext`` (841),
+``sharedIndexInformer.AddEventHandlerWithOptions`` (999), ``handleDeltas`` (1066),
+``sharedIndexInformer.OnUpdate`` (1091), ``sharedProcessor`` (1163);
+tools/cache/controller.go — ``controller.RunWithContext`` (172), ``processDeltas`` (823),
 ``processReplacedAllInfo`` (972).
 
 ::

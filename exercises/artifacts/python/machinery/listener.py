@@ -1,8 +1,9 @@
 """One handler of a shared informer: its own thread, and its own place in line.
 
 Upstream: client-go v0.37.2, tools/cache/shared_informer.go —
-``processorListener`` (1330), ``run`` (1469), ``shouldResync`` (1532);
-tools/cache/synctrack/synctrack.go — ``SingleFileTracker`` (131).
+``processorListener`` (1353), ``processorListener.run`` (1478),
+``processorListener.shouldResync`` (1535);
+tools/cache/synctrack/synctrack.go — ``SingleFileTracker`` (129).
 
 Notifications wait in a queue without a bound, so that a slow handler holds up
 neither the cache nor the other handlers. It pays with memory, and works on

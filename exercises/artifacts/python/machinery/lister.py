@@ -1,7 +1,7 @@
 """Reading the cache by namespace and labels.
 
-Upstream: client-go v0.37.2, tools/cache/listers.go — ``ListAll`` (39),
-``ListAllByNamespace`` (57), ``genericLister`` (121).
+Upstream: client-go v0.37.2, tools/cache/listers.go — ``ListAll`` (34),
+``ListAllByNamespace`` (61), ``genericLister`` (135).
 
 Concurrency: any thread. Objects are shared: read only.
 """

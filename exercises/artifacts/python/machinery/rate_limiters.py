@@ -1,9 +1,9 @@
 """How long a key waits before it is tried again.
 
 Upstream: client-go v0.37.2, util/workqueue/default_rate_limiters.go —
-``TypedItemExponentialFailureRateLimiter`` (87), ``TypedBucketRateLimiter``
-(62, golang.org/x/time/rate underneath), ``TypedMaxOfRateLimiter`` (219),
-``TypedWithMaxWaitRateLimiter`` (271), ``DefaultTypedControllerRateLimiter``
+``TypedItemExponentialFailureRateLimiter`` (84), ``TypedBucketRateLimiter``
+(62, golang.org/x/time/rate underneath), ``TypedMaxOfRateLimiter`` (218),
+``TypedWithMaxWaitRateLimiter`` (266), ``DefaultTypedControllerRateLimiter``
 (50).
 
 A limiter says *how long*; it neither waits nor queues. ``forget`` is the

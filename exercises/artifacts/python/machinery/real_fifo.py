@@ -1,8 +1,8 @@
 """The queue that informers use today: everything that happened, in the order it happened.
 
 Upstream: client-go v0.37.2, tools/cache/the_real_fifo.go — ``RealFIFO`` (93),
-``Pop`` (384), ``whileProcessing_locked`` (446), ``Replace`` (605),
-``reconcileReplacement`` (640); tools/cache/controller.go — ``newQueueFIFO``
+``Pop`` (390), ``whileProcessing_locked`` (454), ``Replace`` (604),
+``reconcileReplacement`` (636); tools/cache/controller.go — ``newQueueFIFO``
 (1063), ``processReplacedAllInfo`` (972).
 
 Nothing is kept by key and nothing is compressed: ten updates are ten deltas,
@@ -181,7 +181,7 @@ class RealFIFO:
             self._synced.set()
 
     def _missing_from(self, new_keys: set[str]) -> list[DeletedFinalStateUnknown]:
-        """Tombstones for what is queued or known, and not in a list (640)."""
+        """Tombstones for what is queued or known, and not in a list (``reconcileReplacement``)."""
         last_queued: dict[str, Delta] = {}
         for delta in self._items:
             last_queued[self._key_of(delta.object)] = delta

@@ -1,8 +1,8 @@
 """The cache: objects by key, and by whatever else is looked up often.
 
 Upstream: client-go v0.37.2, tools/cache/thread_safe_store.go — ``storeIndex``
-(91), ``updateSingleIndex`` (177), ``threadSafeMap`` (256); tools/cache/store.go
-— ``cache`` (207); tools/cache/index.go — ``Indexers``, ``MetaNamespaceIndexFunc``.
+(94), ``updateSingleIndex`` (174), ``threadSafeMap`` (256); tools/cache/store.go
+— ``cache`` (204); tools/cache/index.go — ``Indexers``, ``MetaNamespaceIndexFunc``.
 
 An index is a function from an object to the values it is found under, and a
 map from each value to the keys that have it. It is updated in the same step as
@@ -92,7 +92,7 @@ class Store:
             self._resource_version = resource_version
 
     def resync(self) -> None:
-        """Nothing: a store has no consumer to tell (store.go:390)."""
+        """Nothing: a store has no consumer to tell (``cache.Resync`` (tools/cache/store.go:390))."""
 
     def add_indexers(self, indexers: Mapping[str, IndexFunc]) -> None:
         """Add indices, over what is stored already too. ValueError for a name in use."""

@@ -1,8 +1,8 @@
 """The work queue: each key at most once in the queue, and with one worker at a time.
 
 Upstream: client-go v0.37.2, util/workqueue/queue.go — ``Typed`` (190), ``Add``
-(227), ``Get`` (265), ``Done`` (289), ``ShutDown`` (309), ``ShutDownWithDrain``
-(328).
+(227), ``Get`` (265), ``Done`` (289), ``Typed.ShutDown`` (307),
+``Typed.ShutDownWithDrain`` (327).
 
 A key is in at most two of these at any moment:
 
@@ -100,7 +100,7 @@ class WorkQueue(Generic[K]):
     def shut_down_with_drain(self) -> None:
         """As :meth:`shut_down`, and wait until no worker has a key any more.
 
-        Returns when the set of keys being processed is empty (queue.go:328).
+        Returns when the set of keys being processed is empty (queue.go:327).
         Keys that are queued and that no worker takes are not waited for.
         """
         raise NotImplementedError("shut_down_with_drain is not written yet")

@@ -5,7 +5,7 @@ the credentials; its generated classes are not used. Its ``watch`` and its
 informer are not either: they do not recover from a 410 as a controller must.
 
 Upstream: client-go v0.37.2, rest/request.go — ``Watch`` (760);
-apimachinery v0.37.2, pkg/watch/streamwatcher.go — ``receive`` (101): a stream
+apimachinery v0.37.2, pkg/watch/streamwatcher.go — ``receive`` (109): a stream
 that ends, even in the middle of an event, is an ordinary end of a watch.
 
 Unlike rest.Request nothing is tried again here, and there is no client-side

@@ -1,8 +1,8 @@
 """The vocabulary of the queues between the reflector and the cache.
 
-Upstream: client-go v0.37.2, tools/cache/delta_fifo.go — ``DeltaType`` (165),
-``Delta`` (202), ``Deltas`` (209); tools/cache/the_real_fifo.go —
-``ReplacedAllInfo`` (170), ``BookmarkInfo`` (179), ``SyncAllInfo`` (186).
+Upstream: client-go v0.37.2, tools/cache/delta_fifo.go — ``DeltaType`` (179),
+``Delta`` (216), ``Deltas`` (223); tools/cache/the_real_fifo.go —
+``ReplacedAllInfo`` (163), ``BookmarkInfo`` (172), ``SyncAllInfo`` (179).
 
 Concurrency: immutable values.
 """

@@ -2,7 +2,7 @@
 
 Upstream: client-go v0.37.2, tools/cache/store.go — ``MetaNamespaceKeyFunc``
 (154), ``SplitMetaNamespaceKey`` (188), ``KeyError`` (125);
-tools/cache/delta_fifo.go — ``DeletedFinalStateUnknown`` (794);
+tools/cache/delta_fifo.go — ``DeletedFinalStateUnknown`` (797);
 tools/cache/controller.go — ``DeletionHandlingMetaNamespaceKeyFunc``.
 
 An object is what the API server's JSON says, as a dict. Nobody changes one

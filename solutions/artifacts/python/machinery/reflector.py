@@ -1,10 +1,10 @@
 """The reflector: what the API server has, into a store — and kept so.
 
 Upstream: client-go v0.37.2, tools/cache/reflector.go — ``RunWithContext``
-(423), ``ListAndWatchWithContext`` (468), ``startResync`` (518), ``watch``
+(423), ``ListAndWatchWithContext`` (470), ``startResync`` (514), ``watch``
 (561), ``list`` (674), ``watchList`` (804), ``handleAnyWatch`` (972),
-``relistResourceVersion`` (1113), ``isWatchErrorRetriable`` (1191);
-tools/pager/pager.go — ``list`` (85).
+``relistResourceVersion`` (1116), ``isWatchErrorRetriable`` (1195);
+tools/pager/pager.go — ``list`` (92).
 
 One round of work::
 
@@ -55,7 +55,7 @@ from .store import Store
 
 log = logging.getLogger("machinery.reflector")
 
-#: Objects in a page, where paging is used (pager.go:29).
+#: Objects in a page, where paging is used: ``defaultPageSize`` (pager.go:31).
 PAGE_SIZE = 500
 #: Seconds after which the server ends a watch: random in this range, so that not all end at once.
 WATCH_TIMEOUT = (300.0, 600.0)
@@ -410,7 +410,7 @@ class Reflector:
 
 
 def _is_retriable(error: Exception) -> bool:
-    """Nothing was lost: the same watch may be asked for again (reflector.go:1191)."""
+    """Nothing was lost: the same watch may be asked for again (reflector.go:1195)."""
     if isinstance(error, ApiError):
         return error.is_too_many_requests
     return isinstance(error, Unreachable) and error.refused

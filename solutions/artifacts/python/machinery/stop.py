@@ -80,7 +80,7 @@ class Stop:
         For calls that cannot be woken, such as waiting for the head of an
         answer. It runs in a thread of its own, left behind when given up on;
         what it returns after that is handed to ``discard``.
-        (Upstream: the goroutine and ``select`` in reflector.go, ``list``, 674.)
+        (Upstream: the goroutine and ``select`` in ``list`` (reflector.go:674).)
         """
         outcome: list[tuple[T | None, BaseException | None]] = []
         given_up = False

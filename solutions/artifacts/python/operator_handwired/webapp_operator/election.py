@@ -2,7 +2,7 @@
 
 Upstream: client-go v0.37.2, tools/leaderelection/leaderelection.go — ``acquire``
 (252), ``renew`` (279), ``release`` (319), ``tryAcquireOrRenew`` (444);
-resourcelock/interface.go:147 for the time limit of a request.
+``NewFromKubeconfig`` (resourcelock/interface.go:144) for the time limit of a request.
 
 Three durations, in seconds. ``lease_duration`` is what others wait for from the
 moment at which *they* saw the lease change: nobody compares clocks. A holder
