@@ -40,7 +40,7 @@ _NAMED = re.compile(
 _MENTION = re.compile(rf"(?<![\w/@.\-])(?P<path>{_PATH})(?![\w])")
 #: Looks like a line's number, and says of what in no way that can be checked.
 _LOOSE = re.compile(
-    r"\blines? (?P<number>\d{2,})|#L(?P<link>\d+)|\.go`* \((?P<bare>\d{2,}(?:[-–]\d+)?)\)"
+    r"\blines? (?P<number>\d{2,})(?!:)|#L(?P<link>\d+)|\.go`* \((?P<bare>\d{2,}(?:[-–]\d+)?)\)"
 )
 
 #: Where the course's own files are that it tells of by a learner's paths.

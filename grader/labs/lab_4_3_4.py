@@ -2,12 +2,11 @@
 
 The table of kill points (:mod:`grader.conformance.parts.killpoints`) for the
 same operator in two modes: as it is, and with ``--resume``, where it goes on
-after the last event it saw instead of listing.
+after the last event it saw instead of listing. Which line puts a key back is seen from the
+operator without it (:mod:`grader.labs.lab_4_3_4_requeue`).
 """
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
@@ -18,6 +17,8 @@ from grader.evidence import answers as written
 from grader.evidence import citations
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check, suite_checks
+from grader.labs.lab_4_3_4_requeue import Comparison
+from grader.labs.taken_out import NotTakenOut, taken_out
 from grader.verdict import Fail, NotGraded
 
 #: One check does its own runs, and no others.
@@ -27,8 +28,6 @@ PREDICTIONS, REQUEUE, WHY = "Predictions", "The line that puts the key back", "W
 #: waiting brings back.
 EDGE_RECOVERY = 2.0
 MODES = {"level": "level: lists at start", "edge": "edge: resumes, without a list"}
-#: What a line that puts a key back says, in anybody's words.
-PUTS_BACK = re.compile(r"add_?rate_?limited|add_?after|re_?queue|put_?back|enqueue|\.add\(", re.I)
 
 SAFE = Rubric(
     (
@@ -109,6 +108,12 @@ def bench(predicted, submission, run, cluster, api, grading):
         Bench(trial, "killpoints", alone=True) as made,
     ):
         yield made
+
+
+@pytest.fixture(scope="module")
+def comparison(submission, run, cluster, api, grading):
+    """The operator, as it is and without a line."""
+    return Comparison(submission, run, cluster, api, grading)
 
 
 @pytest.fixture(scope="module")
@@ -218,13 +223,18 @@ def check_edge(tables, predicted, observe):
     points=2,
     evidence="claim",
 )
-def check_requeue_line(answers, submission):
+def check_requeue_line(answers, submission, request):
     section = answers.require_section(REQUEUE)
     why = "It is the line that the gate to the next phase asks for, in your own code."
-    (cited, *_) = citations.required(section.text, f"answers.md, «{REQUEUE}»")
-    finding = citations.check(cited, handed_in=submission.root)
+    next = (
+        "Follow an error that reconcile returns: where does the worker give the key to the queue "
+        "again, and with what delay?"
+    )
     expected = "The citation is of the line that puts a key back after a reconcile failed."
-    if not cited.is_own:
+    (cited, *_) = citations.required(section.source, f"answers.md, «{REQUEUE}»", first=section.body)
+    finding = citations.check(cited, handed_in=submission.root)
+    cited = finding.citation
+    if not cited.is_own and not cited.malformed:
         raise Fail(
             expected,
             f"It cites {cited.module}, which you did not write.",
@@ -233,14 +243,34 @@ def check_requeue_line(answers, submission):
             diagnosis="not-your-own-line",
         )
     finding.require_exact(expected, why=why)
-    if not PUTS_BACK.search(cited.quote or ""):
+    program = submission.program_folder
+    if program and not cited.path.startswith(f"{program}/"):
         raise Fail(
             expected,
-            f"The line is `{(cited.quote or '').strip()}`.",
+            f"`{cited.place}` is no line of your operator, which is in {program}.",
             why=why,
-            next="Follow an error that reconcile returns: where does the worker give the key to "
-            "the queue again, and with what delay?",
+            next=next,
+            diagnosis="not-your-operator",
+        )
+    shown = f"`{cited.place}`, `{(cited.quote or '').strip()}`"
+    try:
+        without = taken_out(cited.path, submission.text(cited.path), cited.line)
+    except NotTakenOut as error:
+        raise Fail(
+            expected,
+            f"{shown}, {error}.",
+            why=why,
+            next=next,
             diagnosis="not-the-requeue-line",
+        ) from None
+    diagnosis, seen = request.getfixturevalue("comparison").why_not(cited.path, without)
+    if diagnosis:
+        raise Fail(
+            expected,
+            f"Your operator was run without {shown}. {seen}.",
+            why=why,
+            next=next,
+            diagnosis=diagnosis,
         )
 
 
