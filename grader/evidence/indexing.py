@@ -54,7 +54,7 @@ def _file(file: Path, path: str, go: dict[str, dict]) -> dict:
 
 
 def go_facts(files: Iterable[Path]) -> dict[str, dict]:
-    """Symbols, comments and statements of Go files, by path, from Go's parser."""
+    """Symbols and comments of Go files, by path, from Go's parser."""
     names = [str(file) for file in files]
     if not names:
         return {}

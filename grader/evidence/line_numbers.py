@@ -40,7 +40,7 @@ _NAMED = re.compile(
 _MENTION = re.compile(rf"(?<![\w/@.\-])(?P<path>{_PATH})(?![\w])")
 #: Looks like a line's number, and says of what in no way that can be checked.
 _LOOSE = re.compile(
-    r"\blines? (?P<number>\d{2,})(?!:)|#L(?P<link>\d+)|\.go`* \((?P<bare>\d{2,}(?:[-–]\d+)?)\)"
+    r"\blines? (?P<number>\d{2,})(?!:)|\.(?:go|proto)#L(?P<link>\d+)|\.go`* \((?P<bare>\d{2,}(?:[-–]\d+)?)\)"
 )
 
 #: Where the course's own files are that it tells of by a learner's paths.
@@ -127,7 +127,7 @@ def _in_block(root: Path, file: str, start: int, block: str, index: Index) -> It
     upstream = any(_resolved(root, path, index) for _, path in mentions)
     for match in _LOOSE.finditer(block):
         kind = match.lastgroup or "number"
-        if not upstream or any(a <= match.start() < b for a, b in taken):
+        if not (upstream or kind == "link") or any(a <= match.start() < b for a, b in taken):
             continue
         digits = re.match(r"\d+", match[kind])
         assert digits

@@ -8,8 +8,7 @@
          "sha256": "…",                       # of the whole file's bytes
          "lines": ["9be0ce374327e360", …],    # one digest a line, line 1 first
          "symbols": {"Reflector.watch": [561, 672], …},   # 1-based, both ends included
-         "comments": [[1, 15], …],            # whole lines that are comment, where known
-         "statements": [[110, 113], …]}}}     # simple statements over several lines
+         "comments": [[1, 15], …]}}}          # whole lines that are comment, where known
 
 A symbol is a Go function, a method (``Type.method``), a type, a field or method
 of a type (``Type.field``), a constant or variable, a Python class or function,
@@ -31,8 +30,6 @@ from grader.evidence.digest import digest
 FOLDER = Path(__file__).parent / "index"
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: From so many lines on, a statement is too long for any of its lines to stand for it.
-_LONG = 8
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -57,7 +54,6 @@ class PinnedFile:
     lines: tuple[str, ...]
     symbols: tuple[Symbol, ...] = ()
     comments: tuple[tuple[int, int], ...] = ()
-    statements: tuple[tuple[int, int], ...] = ()
 
     def at(self, line: int) -> str | None:
         """The digest of that line (1-based), or None where the file has no such line."""
@@ -84,14 +80,6 @@ class PinnedFile:
     def is_comment(self, line: int) -> bool:
         return any(first <= line <= last for first, last in self.comments)
 
-    def statement(self, line: int) -> tuple[int, int]:
-        """The first and last line of the simple statement that the line belongs to.
-
-        Of a statement that runs on (a literal of twenty lines), the line stands for itself.
-        """
-        fitting = (s for s in self.statements if s[0] <= line <= s[1] and s[1] - s[0] < _LONG)
-        return next(fitting, (line, line))
-
     @classmethod
     def from_json(cls, path: str, data: dict) -> PinnedFile:
         return cls(
@@ -100,7 +88,6 @@ class PinnedFile:
             lines=tuple(data["lines"]),
             symbols=tuple(Symbol(n, a, b) for n, (a, b) in data.get("symbols", {}).items()),
             comments=tuple((a, b) for a, b in data.get("comments", ())),
-            statements=tuple((a, b) for a, b in data.get("statements", ())),
         )
 
 

@@ -52,11 +52,7 @@ INDEX = Index(
         PinnedModule(
             "example.com/queue",
             "v1.2.3",
-            {
-                "pkg/queue.go": file(
-                    "pkg/queue.go", QUEUE_GO, comments=((1, 1), (4, 4)), statements=((11, 14),)
-                )
-            },
+            {"pkg/queue.go": file("pkg/queue.go", QUEUE_GO, comments=((1, 1), (4, 4)))},
         ),
         PinnedModule(
             "github.com/example/prose", COMMIT, {"guide/prose.md": file("guide/prose.md", PROSE_MD)}

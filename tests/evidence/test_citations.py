@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from grader.evidence import citations, places
+from grader.evidence import citations
 from grader.evidence.citations import Citation, check, code_span, find
 from grader.evidence.digest import digest, lines_of, normalise
-from grader.verdict import Fail, NotGraded, Unknown
+from grader.verdict import Fail, NotGraded
 
 from .small import COMMIT, INDEX, PROSE_MD, QUEUE_GO
 
@@ -235,50 +235,28 @@ def test_unreadable_kinds_of_files_get_a_sentence(handed_in):
     assert "UTF-8" in check(own_citation("bin.py"), INDEX, handed_in=handed_in).seen
 
 
-def test_an_upstream_file_without_its_module_is_told_how_to_write_it(handed_in):
-    finding = check(own_citation("pkg/queue.go", 8), INDEX, handed_in=handed_in)
-    assert "`example.com/queue@v1.2.3/pkg/queue.go:8`" in finding.next
+@pytest.mark.parametrize("path", ["pkg/queue.go", "queue.go", "queue/pkg/queue.go"])
+def test_an_upstream_file_needs_no_version_where_it_is_the_only_one_so_named(handed_in, path):
+    finding = check(own_citation(path, 8, "if q.has(item) {"), INDEX)
+    assert finding.exact and finding.citation.module == "example.com/queue"
+    assert check(own_citation(path, 8), INDEX, handed_in=handed_in).citation.module
 
 
-# --- places -----------------------------------------------------------------------------------
+def test_a_file_of_ones_own_goes_before_an_upstream_one(handed_in):
+    (handed_in / "queue.go").write_text("own line\n")
+    finding = check(own_citation("queue.go", 1, "own line"), INDEX, handed_in=handed_in)
+    assert finding.exact and finding.citation.is_own
 
 
-def test_places_by_function_file_and_line():
-    finding = check(cited(19, "defer q.mutex.Unlock()"), INDEX)
-    assert places.inside("queue.go", function="Done").holds(finding)
-    assert places.inside("pkg/queue.go", module="example.com/queue").holds(finding)
-    assert not places.inside("queue.go", function="Add").holds(finding)
-    assert not places.inside("queue.go", module="example.com/other").holds(finding)
-    moved = check(cited(18, "defer q.mutex.Unlock()"), INDEX)
-    assert not places.inside("queue.go", function="Done").holds(moved)
+def test_a_file_name_of_several_modules_is_told_which_there_are():
+    finding = check(own_citation("controller.go", 336))
+    assert finding.kind == "no-such-file"
+    assert "`k8s.io/sample-controller/controller.go:336`" in finding.next
 
 
-def test_require_tells_a_known_wrong_place_by_name():
-    finding = check(cited(19, "defer q.mutex.Unlock()"), INDEX)
-    right = [places.inside("queue.go", function="Add")]
-    wrong = [
-        places.inside("queue.go", function="Done", described="that is Done", diagnosis="cites-done")
-    ]
-    with pytest.raises(Fail) as failed:
-        places.require(finding, right, wrong=wrong, expected="The line is in Add.")
-    assert failed.value.message.diagnosis == "cites-done"
-    assert "that is Done" in failed.value.message.seen
-    assert places.require(finding, wrong, expected="") is finding
-
-
-def test_a_place_that_the_course_gives_wrongly_is_the_courses_fault():
-    with pytest.raises(Unknown):
-        places.line(
-            "k8s.io/sample-controller@v0.36.2/controller.go:335", "c.workqueue.Add(objectRef)"
-        )
-
-
-def test_any_line_of_a_short_statement_will_do():
-    place = places.line(
-        "k8s.io/sample-controller@v0.36.2/controller.go:110",
-        "ratelimiter := workqueue.NewTypedMaxOfRateLimiter(",
-    )
-    assert place.lines == {110, 111, 112, 113}
+def test_the_line_of_a_citation_counts_from_the_first_line_of_its_file():
+    (found,) = find(f"\n`{PLACE}` `x`", first=40)
+    assert found.at == 41
 
 
 def test_required_citations():

@@ -32,7 +32,7 @@ def test_an_index_file_is_well_formed_and_holds_no_source(path):
         assert re.fullmatch(r"[0-9a-f]{64}", file["sha256"])
         assert all(re.fullmatch(r"[0-9a-f]{16}", line) for line in file["lines"])
         count = len(file["lines"])
-        ranges = [*file["symbols"].values(), *file.get("comments", ()), *file.get("statements", ())]
+        ranges = [*file["symbols"].values(), *file.get("comments", ())]
         assert all(1 <= first <= last <= count for first, last in ranges)
 
 
@@ -148,7 +148,6 @@ def test_making_an_index_from_the_module_cache(cache, tmp_path):
         "init": [26, 26], "init#2": [27, 27],
     }  # fmt: skip
     assert go["comments"] == [[1, 1], [4, 5], [10, 10]]
-    assert go["statements"] == [[14, 17]]
     assert data["files"]["README.md"]["symbols"] == {"One": [1, 8], "Two": [3, 7], "Three": [8, 8]}
 
     folder = tmp_path / "index"

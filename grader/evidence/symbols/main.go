@@ -3,8 +3,8 @@
 // It reads file names from standard input, one a line, and writes one JSON
 // object to standard output: for each file its symbols (functions, methods as
 // Type.method, types, their fields and methods as Type.field, constants and
-// variables), the lines that are comment from end to end, and the simple
-// statements that run over several lines. Lines are 1-based, both ends included.
+// variables) and the lines that are comment from end to end. Lines are 1-based, both
+// ends included.
 package main
 
 import (
@@ -21,9 +21,8 @@ import (
 type span [2]int
 
 type facts struct {
-	Symbols    map[string]span `json:"symbols"`
-	Comments   []span          `json:"comments"`
-	Statements []span          `json:"statements"`
+	Symbols  map[string]span `json:"symbols"`
+	Comments []span          `json:"comments"`
 }
 
 func main() {
@@ -53,7 +52,7 @@ func read(name string) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := &facts{Symbols: map[string]span{}, Comments: []span{}, Statements: []span{}}
+	of := &facts{Symbols: map[string]span{}, Comments: []span{}}
 	at := func(node ast.Node) span {
 		// PositionFor without adjusting: a //line directive must not move lines.
 		return span{fset.PositionFor(node.Pos(), false).Line, fset.PositionFor(node.End(), false).Line}
@@ -110,17 +109,6 @@ func read(name string) (*facts, error) {
 			}
 		}
 	}
-	ast.Inspect(file, func(node ast.Node) bool {
-		switch node.(type) {
-		case *ast.AssignStmt, *ast.ExprStmt, *ast.ReturnStmt, *ast.DeferStmt, *ast.GoStmt, *ast.DeclStmt, *ast.SendStmt:
-		default:
-			return true
-		}
-		if lines := at(node); lines[0] != lines[1] && !holdsFunction(node) {
-			of.Statements = append(of.Statements, lines)
-		}
-		return true
-	})
 	return of, nil
 }
 
@@ -157,16 +145,4 @@ func receiver(t ast.Expr) string {
 		return e.Name
 	}
 	return "?"
-}
-
-// holdsFunction says whether a statement holds a function literal: its lines
-// are statements of their own.
-func holdsFunction(node ast.Node) bool {
-	found := false
-	ast.Inspect(node, func(n ast.Node) bool {
-		_, is := n.(*ast.FuncLit)
-		found = found || is
-		return !found
-	})
-	return found
 }
