@@ -81,12 +81,12 @@ class Comparison:
         if "" not in (diagnosis for diagnosis, _ in faults):
             return faults[0]
         if without.effect_kept:
-            # Carried out, with its value dropped: what puts a key back does so all the same.
+            # Carried out, and no more: what puts a key back does so all the same.
             kept = self._run(path, without.effect_kept, control)
             if any(self._is_lost(control[code], attempt) for code, attempt in kept.items()):
                 return (
                     "only-reports-the-failure",
-                    "What counts is the value that it gives: carried out with that dropped, it "
+                    "What counts is what it gives or raises: carried out with that dropped, it "
                     "puts no key back",
                 )
         return "", ""

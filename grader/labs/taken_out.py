@@ -31,8 +31,8 @@ class NotTakenOut(Exception):
 class TakenOut:
     """The file's text without the statement, in ways to be tried in this order.
 
-    ``effect_kept``: the statement is still carried out, and only its value is dropped; empty
-    where it has none that anything uses.
+    ``effect_kept``: the statement is still carried out, and only what it gives or raises is
+    dropped; empty where nothing uses that.
     """
 
     texts: tuple[str, ...]
@@ -79,7 +79,7 @@ def _from_python(text: str, line: int) -> TakenOut:
     if isinstance(node, ast.Expr):
         if isinstance(node.value, ast.Constant):
             raise NotTakenOut("is a string")
-        return TakenOut((_replaced(text, node, "pass"),))
+        return TakenOut((_replaced(text, node, "pass"),), _quietly(text, node))
     calls = any(isinstance(each, ast.Call) for each in ast.walk(node))
     if isinstance(node, ast.Return) and node.value is not None and calls:
         return TakenOut(
@@ -101,6 +101,15 @@ def _from_python(text: str, line: int) -> TakenOut:
     if isinstance(node, ast.Raise):
         raise NotTakenOut("raises")
     raise NotTakenOut("decides what is done, and does nothing by itself")
+
+
+def _quietly(text: str, node: ast.Expr) -> tuple[str, ...]:
+    """With what the statement raises dropped, where it has a line to itself."""
+    before = text.split("\n")[node.lineno - 1].encode()[: node.col_offset].decode()
+    if before.strip():
+        return ()
+    value = _source(text, node.value)
+    return (_replaced(text, node, f"try: {value}\n{before}except Exception: pass"),)
 
 
 def _length(node: ast.stmt) -> int:
@@ -134,12 +143,13 @@ def _from_go(text: str, line: int) -> TakenOut:
     depth, last = len(openers[first - 1]), first
     while last < len(lines) and len(openers[last]) > depth:
         last += 1
-    code = "\n".join(bare[first - 1 : last]).strip()
+    statement, code = ("\n".join(each[first - 1 : last]) for each in (lines, bare))
+    begin = len(code) - len(code.lstrip())
+    code = code.strip()
     if not code:
         raise NotTakenOut("is no statement")
     if _GO_DECIDES.match(code):
         raise NotTakenOut("decides what is done, and does nothing by itself")
-    statement = "\n".join(lines[first - 1 : last])
 
     def instead(by: str, more: str = "") -> str:
         return "\n".join([*lines[: first - 1], by, *lines[last:]]) + more
@@ -150,33 +160,35 @@ def _from_go(text: str, line: int) -> TakenOut:
     match = _GO_DOES.fullmatch(code)
     if match is None:
         raise NotTakenOut("is no call, and nothing that is sent to a channel")
-    targets, call = (match["targets"] or "").strip(), match["call"]
+    targets = (match["targets"] or "").strip()
+    call = statement[begin + match.start("call") : begin + match.end("call")]
     if match["keyword"] != "return " and not targets.endswith("="):
         return TakenOut((never,))
     # Its value is used: without it there is a zero in its place, of a type that Go infers.
-    callee, arguments = _parted(call)
+    callee, arguments = _parted(match["call"], call)
     results = range(1, 4)
     if targets:
         results = range(len(targets.split(",")), len(targets.split(",")) + 1)
     head = f"{targets} " if targets else "return "
     texts, kept = [] if targets.endswith(":=") or not targets else [never], []
-    for count in results:
-        zero = _nothing(len(arguments), count)
-        texts.append(instead(f"{head}phase4Nothing({callee})({', '.join(arguments)})", zero))
-        dropped = ", ".join("_" * count)
-        kept.append(
-            instead(
-                f"{dropped} = {call}\n{head}phase4Nothing({callee})({', '.join(arguments)})", zero
-            )
-        )
+    nothing = f"{head}phase4Nothing({callee})({', '.join(arguments)})"
+    for fixed in (None, *range(len(arguments), -1, -1)):
+        for count in results:
+            zero = _nothing(len(arguments), count, fixed)
+            texts.append(instead(nothing, zero))
+            kept.append(instead(f"{', '.join('_' * count)} = {call}\n{nothing}", zero))
     return TakenOut(tuple(texts), tuple(kept))
 
 
-def _nothing(arguments: int, results: int) -> str:
-    """A generic function that makes of a function another one that does nothing."""
-    ins = [f"A{n}" for n in range(arguments)]
+def _nothing(arguments: int, results: int, fixed: int | None) -> str:
+    """A generic function that makes of a function another one that does nothing.
+
+    ``fixed``: how many parameters a variadic function has before the last, None for another.
+    """
+    ins = [f"A{n}" for n in range(arguments if fixed is None else fixed)]
     outs = [f"R{n}" for n in range(results)]
-    kinds = ", ".join([*ins, *outs])
+    kinds = ", ".join([*ins, *(["V"] if fixed is not None else []), *outs])
+    ins += ["...V"] if fixed is not None else []
     of = f"func({', '.join(ins)})"
     named = ", ".join(f"r{n} R{n}" for n in range(results))
     plain = ", ".join(outs)
@@ -186,63 +198,61 @@ def _nothing(arguments: int, results: int) -> str:
     )
 
 
-def _parted(call: str) -> tuple[str, list[str]]:
-    """A call's callee and arguments: ``c.retry(key, f(x))`` to ``c.retry`` and both."""
-    depth, end = 0, len(call) - 1
-    for at in range(len(call) - 1, -1, -1):
-        depth += (call[at] in ")]}") - (call[at] in "([{")
+def _parted(bare: str, call: str) -> tuple[str, list[str]]:
+    """A call's callee and arguments: ``c.retry(key, f(x))`` to ``c.retry`` and both.
+
+    ``bare`` is the call with nothing in its strings, of the same length.
+    """
+    depth, end = 0, len(bare) - 1
+    for at in range(len(bare) - 1, -1, -1):
+        depth += (bare[at] in ")]}") - (bare[at] in "([{")
         if depth == 0:
             end = at
             break
-    arguments, depth, piece = [], 0, ""
-    for each in call[end + 1 : -1]:
+    arguments, depth, begin = [], 0, end + 1
+    for at in range(end + 1, len(bare)):
+        each = bare[at]
         depth += (each in "([{") - (each in ")]}")
-        if each == "," and depth == 0:
-            arguments.append(piece.strip())
-            piece = ""
-        else:
-            piece += each
-    if piece.strip():
-        arguments.append(piece.strip())
-    return call[:end], arguments
+        if (each == "," and depth == 0) or depth < 0:
+            arguments.append(call[begin:at].strip())
+            begin = at + 1
+    return call[:end], [each for each in arguments if each]
 
 
 def _scanned(text: str) -> tuple[list[str], list[list[tuple[str, int]]]]:
-    """Go's lines with comments and what strings say left out, and the brackets open before each.
+    """Go's lines with blanks for comments and for what strings say, and the brackets open before each.
 
     A bracket is itself and its 1-based line. There is one more list of them than lines.
     """
-    bare, openers = [""], [[]]
+    bare: list[str] = []
+    openers: list[list[tuple[str, int]]] = [[]]
     stack: list[tuple[str, int]] = []
-    at, line = 0, 1
+    at = 0
     while at < len(text):
         each = text[at]
-        if text.startswith("//", at):
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-            continue
-        if text.startswith("/*", at) or each in "\"'`":
-            at, skipped = _after(text, at)
+        if text.startswith(("//", "/*"), at) or each in "\"'`":
+            at, passed = _after(text, at)
+            blank = "".join(c if c == "\n" else " " for c in passed)
             if each != "/":
-                bare[-1] += each * 2
+                blank = f"{each}{blank[1:-1]}{each}"
         else:
-            at, skipped = at + 1, each if each == "\n" else ""
-            if each != "\n":
-                bare[-1] += each
+            at, blank = at + 1, each
             if each in _OPEN:
-                stack.append((each, line))
+                stack.append((each, len(openers)))
             elif each in ")]}" and stack:
                 stack.pop()
-        for _ in range(skipped.count("\n")):
-            line += 1
-            bare.append("")
-            openers.append(list(stack))
+        bare.append(blank)
+        openers += [list(stack)] * blank.count("\n")
     openers.append(list(stack))
-    return bare, openers
+    return "".join(bare).split("\n"), openers
 
 
 def _after(text: str, at: int) -> tuple[int, str]:
     """Where a comment or a string that begins at ``at`` is over, and its text."""
+    if text.startswith("//", at):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        return end, text[at:end]
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         end = len(text) if end < 0 else end + 2

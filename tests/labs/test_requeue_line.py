@@ -37,6 +37,25 @@ HELPER = {
         ),
     ],
 }
+RETURNED = [
+    (
+        "            self.queue.add_rate_limited(key)\n            _report(key, error)\n",
+        "            _report(key, error)\n            return self.retry(key)\n",
+    ),
+    HELPER[PYTHON][1],
+]
+#: A failure that is given, and not raised: dropped, it is no longer known to anybody.
+GIVEN = [
+    ("            self._reconciler.reconcile(key)\n", "            self.checked(key)\n"),
+    (
+        "    def _process(self",
+        "    def checked(self, key: str) -> None:\n"
+        "        try:\n            self._reconciler.reconcile(key)\n"
+        "        except Exception as error:\n            self.passed_on(error)\n\n"
+        "    def passed_on(self, error: Exception) -> None:\n        raise error\n\n"
+        "    def _process(self",
+    ),
+]
 
 
 def graded(tmp_path, file, quote, changes=(), only="4.3.4/requeue-line"):
@@ -70,9 +89,10 @@ def graded(tmp_path, file, quote, changes=(), only="4.3.4/requeue-line"):
         (GO, REQUEUE[GO], ()),
         (PYTHON, "self.retry(key)", HELPER[PYTHON]),
         (PYTHON, "self.queue.add_rate_limited(key)", HELPER[PYTHON]),
+        (PYTHON, "return self.retry(key)", RETURNED),
         (GO, "again := c.later(key)", HELPER[GO]),
     ],
-    ids=["python", "go", "python-helper", "python-in-the-helper", "go-helper"],
+    ids=["python", "go", "python-helper", "python-in-the-helper", "python-returned", "go-helper"],
 )
 def test_the_line_without_which_a_failure_is_final_is_right(tmp_path, file, quote, changes):
     result = graded(tmp_path, file, quote, changes)
@@ -98,6 +118,12 @@ def test_a_line_that_does_something_else_is_refused_and_named(tmp_path, file, qu
     assert result.verdict is Verdict.FAIL, result.message
     assert result.message.diagnosis == "not-the-requeue-line"
     assert seen in result.message.seen, result.message.seen
+
+
+def test_a_line_that_only_passes_the_failure_on_is_refused(tmp_path):
+    result = graded(tmp_path, PYTHON, "self.passed_on(error)", GIVEN)
+    assert result.verdict is Verdict.FAIL, result.message
+    assert result.message.diagnosis == "only-reports-the-failure"
 
 
 def test_an_operator_that_never_retries_is_no_ground_for_a_verdict(tmp_path):

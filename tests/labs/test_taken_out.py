@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
 
 import pytest
 
@@ -70,8 +72,8 @@ def test_a_python_statement_is_taken_out_from_any_of_its_lines(line, gone):
     assert all(each in text for each in rest)
 
 
-@pytest.mark.parametrize("line", [4, 14])
-def test_what_has_a_value_can_be_carried_out_without_it(line):
+@pytest.mark.parametrize("line", [4, 8, 14])
+def test_what_gives_or_raises_something_can_be_carried_out_without_it(line):
     (kept,) = taken_out("a.py", PYTHON, line).effect_kept
     ast.parse(kept)
     assert "reconcile(key)" in kept and "put_back" in kept
@@ -105,11 +107,42 @@ def test_a_go_statement_is_never_carried_out(line, statement):
 
 
 def test_a_go_value_is_replaced_by_a_zero_of_its_type():
-    (text,) = taken_out("a.go", GO, 13).texts
-    assert 'ok, err := phase4Nothing(c.tried)(key, f(1, "a)"))' not in text
-    assert "ok, err := phase4Nothing(c.tried)" in text
+    text = taken_out("a.go", GO, 13).texts[0]
+    assert 'ok, err := phase4Nothing(c.tried)(key, f(1, "a)"))' in text
+    assert '_, _ = c.tried(key, f(1, "a)"))' in taken_out("a.go", GO, 13).effect_kept[0]
     assert "[A0, A1, R0, R1 any]" in text
     assert "return phase4Nothing(c.putBack)(key)" in taken_out("a.go", GO, 19).texts[0]
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go on this machine")
+@pytest.mark.parametrize(
+    ("call", "results"),
+    [
+        ("one(1)", "error"),
+        ("two(1, `a`)", "(int, error)"),
+        ("fmt.Errorf(`%w %d`, err, 1)", "error"),
+        ("many(1, 2, 3)", "(int, int, int)"),
+    ],
+)
+def test_a_go_program_builds_without_a_value(tmp_path, call, results):
+    text = (
+        'package main\n\nimport "fmt"\n\nvar err = fmt.Errorf(`e`)\n\n'
+        "func one(a int) error { return err }\n"
+        "func two(a int, b string) (int, error) { return a, err }\n"
+        "func many(a ...int) (int, int, int) { return 1, 2, 3 }\n"
+        f"func work() {results} {{\n\treturn {call}\n}}\n\nfunc main() {{ work(); one(1) }}\n"
+    )
+    (tmp_path / "go.mod").write_text("module a\n\ngo 1.24\n")
+    line = text.split("\n").index(f"\treturn {call}") + 1
+    without = taken_out("main.go", text, line)
+
+    def builds(changed):
+        (tmp_path / "main.go").write_text(changed)
+        command = ["go", "vet", "."]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+
+    assert any(builds(changed) for changed in without.texts)
+    assert any(builds(changed) for changed in without.effect_kept)
 
 
 @pytest.mark.parametrize("line", [1, 2, 3, 14, 15, 17, 20, 99])
