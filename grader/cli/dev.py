@@ -130,7 +130,7 @@ def _citations(report: VerifyReport) -> Table:
     table = Table(title="The citation questions, line by line", title_justify="left")
     for name in ("check", "question", "accepted", "refused", "of them named"):
         table.add_column(name, justify="left" if name in ("check", "question") else "right")
-    for question in (question for lab in report.labs for question in lab.questions):
+    for question in (question for lab in report.labs for question in lab.cited):
         table.add_row(
             question.check,
             question.heading,
@@ -167,7 +167,7 @@ def _print(report: VerifyReport) -> None:
         )
     console = Console()
     console.print(table)
-    if any(lab.questions for lab in report.labs):
+    if any(lab.cited for lab in report.labs):
         console.print(_citations(report))
     for complaint in report.complaints:
         console.print(f"• {complaint}", highlight=False, markup=False)

@@ -1,6 +1,6 @@
 """What a learner writes rather than runs: citations, diagrams, predictions, sentences.
 
-``citations`` checks a quoted source line by its content, ``questions`` what that line does,
+``citations`` checks a quoted source line by its content, ``places`` what that line does,
 ``mermaid`` turns a flowchart into a graph, ``answers`` reads ``answers.md``,
 ``rubric`` judges a written answer by the concepts in it. Nothing here talks to
 a cluster, and nothing needs the upstream sources to be on the machine: the

@@ -1,7 +1,7 @@
 """Everything of the course that a pin can move: ``phase4 dev pins``.
 
 The course cites upstream in Markdown (docs, hints, reference answers), it says which
-statements answer a citation question (:mod:`grader.evidence.questions`), and it names lines
+statements answer a citation question (:mod:`grader.evidence.places`), and it names lines
 by their numbers in docstrings, comments, pages and sentences of graders
 (:mod:`grader.evidence.line_numbers`).
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.evidence import citations, indexing, line_numbers, questions, sources
+from grader.evidence import citations, indexing, line_numbers, places, sources
 from grader.evidence.citations import Citation, Finding
 from grader.evidence.line_numbers import LineNumber
 from grader.evidence.pinned import Index, PinnedFile, PinnedModule
@@ -123,8 +123,8 @@ def statements(index: Index) -> tuple[list[Use], list[Change]]:
     """The statements of all citation questions as citations, and those that are not there."""
     found: list[Use] = []
     gone: list[Change] = []
-    for question in questions.every():
-        name = f"grader/evidence/questions/{question.lab}/{question.file.name}"
+    for question in places.every():
+        name = f"grader/places/{question.lab}/{question.file.name}"
         lines = question.file.read_text(encoding="utf-8").split("\n")
         for each in (*question.right, *question.wrong):
             ending = f": {each.text}" if each.text else f" {each.inside}"

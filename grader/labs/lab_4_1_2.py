@@ -2,7 +2,7 @@
 
 Two citations in sample-controller, checked by content and by place, and a
 sentence with each, judged by the concepts in it. What answers, and what is taken for
-it, is in ``grader/evidence/questions``.
+it, is in ``grader/places``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import questions
+from grader.evidence import places
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
 
@@ -136,7 +136,7 @@ def answers(text):
     evidence="claim",
 )
 def check_enqueue_line(answers):
-    questions.require(questions.of("4.1.2", ENQUEUE), answers.require_section(ENQUEUE))
+    places.of("4.1.2", ENQUEUE).require(answers.require_section(ENQUEUE))
 
 
 @check(
@@ -162,7 +162,7 @@ def check_enqueue_why(answers):
     evidence="claim",
 )
 def check_payment_line(answers):
-    questions.require(questions.of("4.1.2", PAYMENT), answers.require_section(PAYMENT))
+    places.of("4.1.2", PAYMENT).require(answers.require_section(PAYMENT))
 
 
 @check(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import questions
+from grader.evidence import places
 from grader.labs import check, traces
 from grader.report import pictures
 from grader.verdict import Fail
@@ -395,5 +395,5 @@ def check_predictions(answers, seen, observe):
     evidence="claim",
 )
 def check_citations(answers):
-    for question in questions.load("4.2.3"):
-        questions.require(question, answers.require_section(question.heading))
+    for asked in places.load("4.2.3"):
+        asked.require(answers.require_section(asked.heading))

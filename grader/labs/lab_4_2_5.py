@@ -12,7 +12,7 @@ import pytest
 
 from grader.cluster.interface import Capability
 from grader.evidence import answers as written
-from grader.evidence import questions
+from grader.evidence import places
 from grader.labs import check
 from grader.labs.lab_4_2_5_expired import MOST_REQUESTS, PATIENCE, REFUSED, Episode, Story
 from grader.verdict import Fail, Unknown
@@ -185,4 +185,4 @@ def answers(submission):
 )
 def check_chain(answers):
     for heading in LAYERS:
-        questions.require(questions.of("4.2.5", heading), answers.require_section(heading))
+        places.of("4.2.5", heading).require(answers.require_section(heading))

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import citations, mermaid, questions
+from grader.evidence import citations, mermaid, places
 from grader.evidence.graph import words
 from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
@@ -99,7 +99,7 @@ def check_drawing(pipeline):
 
 
 def _require_stage(answers, stage: str) -> None:
-    questions.require(questions.of("4.2.8", stage), answers.require_section(stage))
+    places.of("4.2.8", stage).require(answers.require_section(stage))
 
 
 @check("4.2.8/reflector", title="The reflector's place is cited", points=1, evidence="claim")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader import course
-from grader.evidence import answers, pinned, questions
+from grader.evidence import answers, pinned, places
 from grader.evidence.answers import Answers
 from grader.evidence.citations import Citation, Finding
-from grader.evidence.questions import Question
+from grader.evidence.places import Places
 from grader.verdict import Fail, NotGraded, Unknown
 
 #: Places that look right and are not, which each question has to know at least.
@@ -18,7 +18,7 @@ LEAST_WRONG = 5
 
 
 @dataclass
-class QuestionRow:
+class CitedRow:
     """One question: how many lines were accepted, refused, and refused with a name of their own."""
 
     check: str
@@ -39,18 +39,18 @@ class QuestionRow:
         }
 
 
-def measure(lab: str) -> list[QuestionRow]:
+def measure(lab: str) -> list[CitedRow]:
     """Cite every line of the files that a lab's questions name, one by one.
 
     What is written down by its text goes through the lab's own check, in the reference
     answer with nothing else changed; the rest through the question alone, which needs no
     quote.
     """
-    return [_measured(question) for question in questions.load(lab)]
+    return [_measured(question) for question in places.load(lab)]
 
 
-def _measured(question: Question) -> QuestionRow:
-    row = QuestionRow(question.check, question.heading)
+def _measured(question: Places) -> CitedRow:
+    row = CitedRow(question.check, question.heading)
     index = pinned.load()
     try:
         texts = [
@@ -76,7 +76,7 @@ def _measured(question: Question) -> QuestionRow:
     lines = 0
     for module, path in sorted({(s.module, s.path) for s in (*question.right, *question.wrong)}):
         file = index.modules[module].files[path]
-        for line in questions.citable(file):
+        for line in places.citable(file):
             known = question.at(module, path, line)
             symbols = tuple(symbol.name for symbol in file.around(line))
             seen = _judged(question, _citation(module, path, line), symbols)
@@ -86,15 +86,15 @@ def _measured(question: Question) -> QuestionRow:
             lines += 1
             if bool(seen) == (known in question.right):
                 row.complaints.append(f"{path}:{line} gets {seen or 'PASS'}")
-    places = len({(s.path, s.inside, s.text, s.nth) for s in question.wrong})
-    if places < LEAST_WRONG:
-        row.complaints.append(f"it names {places} wrong places, fewer than {LEAST_WRONG}")
+    known = len({(s.path, s.inside, s.text, s.nth) for s in question.wrong})
+    if known < LEAST_WRONG:
+        row.complaints.append(f"it names {known} wrong places, fewer than {LEAST_WRONG}")
     if not row.accepted or row.accepted == lines:
         row.complaints.append("it tells no line from another")
     return row
 
 
-def _check(question: Question):
+def _check(question: Places):
     """The grader's own function for the question's check."""
     name = f"grader.labs.lab_{question.lab.replace('.', '_')}"
     for each in vars(importlib.import_module(name)).values():
@@ -126,7 +126,7 @@ def _outcome(graded, text: Answers) -> str:
     return ""
 
 
-def _judged(question: Question, citation: Citation, symbols: tuple[str, ...]) -> str:
+def _judged(question: Places, citation: Citation, symbols: tuple[str, ...]) -> str:
     try:
         question.judge(Finding("exact", citation, "", symbols=symbols))
     except Fail as outcome:

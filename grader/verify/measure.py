@@ -67,7 +67,7 @@ def measure(
             for subject in subjects:
                 checks, complaints = subject.complaints()
                 result = LabResult(subject.lab, checks=checks, complaints=complaints)
-                result.questions = cited.measure(subject.lab)
+                result.cited = cited.measure(subject.lab)
                 report.labs.append(result)
 
                 def one(case: Case, subject: Subject = subject) -> Row:

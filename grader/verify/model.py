@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from grader.verify.cited import QuestionRow
+from grader.verify.cited import CitedRow
 
 Kind = Literal["answer", "variant", "starter", "mistake"]
 
@@ -80,14 +80,14 @@ class LabResult:
     """One lab: its cases, and what is wrong with it apart from any of them.
 
     ``checks`` is each check's id with the names of the mistakes that fail it,
-    ``questions`` what became of each line that could be cited.
+    ``cited`` what became of each line that could be cited.
     """
 
     lab: str
     rows: list[Row] = field(default_factory=list)
     checks: dict[str, list[str]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
-    questions: list[QuestionRow] = field(default_factory=list)
+    cited: list[CitedRow] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -105,7 +105,7 @@ class LabResult:
             ]
             + [
                 f"{self.lab}, «{question.heading}»: {complaint}"
-                for question in self.questions
+                for question in self.cited
                 for complaint in question.complaints
             ]
         )
@@ -116,7 +116,7 @@ class LabResult:
             "ok": self.ok,
             "checks": self.checks,
             "rows": [row.to_json() for row in self.rows],
-            "questions": [question.to_json() for question in self.questions],
+            "cited": [question.to_json() for question in self.cited],
             "complaints": list(self.complaints),
         }
 

@@ -114,6 +114,7 @@ def test_a_go_value_is_replaced_by_a_zero_of_its_type():
     assert "return phase4Nothing(c.putBack)(key)" in taken_out("a.go", GO, 19).texts[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go on this machine")
 @pytest.mark.parametrize(
     ("call", "results"),

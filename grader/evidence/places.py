@@ -1,6 +1,6 @@
 """Citation questions: which statements answer one, and which look as if they did.
 
-``questions/<lab>/*.toml`` has a file for each question. A statement is written as the
+``grader/places/<lab>/*.toml`` has a file for each question. A statement is written as the
 function (or type) it stands in and its own text, and found by both in the pinned file when
 an answer is judged: a pin that moves a line moves it here as well, and one that changes it
 shows in ``phase4 dev pins``::
@@ -45,7 +45,7 @@ from grader.evidence.digest import digest
 from grader.evidence.pinned import Index, PinnedFile
 from grader.verdict import Fail, Unknown
 
-FOLDER = Path(__file__).parent / "questions"
+FOLDER = Path(__file__).parents[1] / "places"
 
 _AT = re.compile(r"(?P<file>\w+)(?: (?P<inside>[^\s:]+?)(?:#(?P<nth>\d+))?(?:: (?P<text>.+))?)?")
 
@@ -93,8 +93,8 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A heading of a lab's ``answers.md`` under which one statement is cited."""
+class Places:
+    """What is asked for under one heading of a lab's ``answers.md``, and what answers it."""
 
     lab: str
     heading: str
@@ -109,7 +109,7 @@ class Question:
     file: Path = field(default=Path(), compare=False)
 
     @cached_property
-    def _places(self) -> dict[tuple[str, str, int], Statement]:
+    def _by_line(self) -> dict[tuple[str, str, int], Statement]:
         return dict(self._placed(pinned.load()))
 
     def _placed(self, index: Index) -> Iterator[tuple[tuple[str, str, int], Statement]]:
@@ -133,7 +133,7 @@ class Question:
     def at(self, module: str, path: str, line: int) -> Statement | None:
         """What is known of that line for this question: a right or a wrong statement, or None."""
         try:
-            return self._places.get((module, path, line))
+            return self._by_line.get((module, path, line))
         except LookupError as error:
             raise Unknown(
                 "The statements that answer the question are in the pinned source.",
@@ -144,6 +144,17 @@ class Question:
     def is_right(self, module: str, path: str, line: int) -> bool:
         """Whether that line answers the question."""
         return self.at(module, path, line) in self.right
+
+    def require(self, section: Section, *, name: str = "answers.md") -> None:
+        """Judge what is cited in a section; Fail or NotGraded where it is not right.
+
+        The first citation is the answer. Others may stand beside it if they hold.
+        """
+        found = citations.required(section.source, f"{name}, «{section.title}»", first=section.body)
+        first, *others = (citations.check(each) for each in found)
+        self.judge(first)
+        for finding in others:
+            finding.require_exact(self.expected, why=self.why)
 
     def judge(self, finding: Finding) -> None:
         """Raise :class:`Fail` unless the finding is exact and of a right statement."""
@@ -199,41 +210,29 @@ class Question:
         return f"That line would not answer the question either: {known.does}."
 
 
-def require(question: Question, section: Section, *, name: str = "answers.md") -> None:
-    """Judge what is cited under a question's heading; Fail or NotGraded where it is not right.
-
-    The first citation is the answer. Others may stand beside it if they hold.
-    """
-    found = citations.required(section.source, f"{name}, «{section.title}»", first=section.body)
-    first, *others = (citations.check(each) for each in found)
-    question.judge(first)
-    for finding in others:
-        finding.require_exact(question.expected, why=question.why)
-
-
 @lru_cache
-def load(lab: str) -> tuple[Question, ...]:
-    """The questions of a lab; none where it asks for no upstream citation."""
+def load(lab: str) -> tuple[Places, ...]:
+    """A lab's, by file; none where it asks for no upstream citation."""
     return tuple(read(path) for path in sorted((FOLDER / lab).glob("*.toml")))
 
 
-def every() -> list[Question]:
-    """The questions of all labs."""
+def every() -> list[Places]:
+    """Those of all labs."""
     labs = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
-    return [question for lab in labs for question in load(lab)]
+    return [each for lab in labs for each in load(lab)]
 
 
-def of(lab: str, heading: str) -> Question:
-    """The question of that heading."""
-    return next(question for question in load(lab) if question.heading == heading)
+def of(lab: str, heading: str) -> Places:
+    """Those of that heading."""
+    return next(each for each in load(lab) if each.heading == heading)
 
 
-def read(path: Path) -> Question:
-    """One file's question."""
+def read(path: Path) -> Places:
+    """What one file says."""
     data = tomllib.loads(path.read_text())
     files = {alias: _split(name) for alias, name in data["files"].items()}
     others = data.get("others")
-    return Question(
+    return Places(
         lab=path.parent.name,
         heading=data["heading"],
         check=data["check"],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.evidence import citations, pinned, pins, questions
+from grader.evidence import citations, pinned, pins, places
 from grader.evidence.answers import parse
 from grader.evidence.citations import Citation
 from grader.evidence.digest import digest
@@ -25,7 +25,7 @@ CLIENT, SERVER, ETCD = (
 def outcome(lab, heading, place):
     """The diagnosis that a line of a pinned file gets, empty where it answers."""
     module, path = pinned.load().split(place.rpartition(":")[0])
-    question = questions.of(lab, heading)
+    question = places.of(lab, heading)
     line = int(place.rpartition(":")[2])
     known = question.at(module, path, line)
     if known in question.right:
@@ -80,7 +80,7 @@ def test_every_line_of_the_named_files_gets_what_it_should(lab):
 
 
 def test_a_question_that_knows_few_wrong_places_is_complained_about():
-    question = questions.of("4.1.2", "The line that pays for it")
+    question = places.of("4.1.2", "The line that pays for it")
     few = replace(question, wrong=question.wrong[:4])
     assert "it names 4 wrong places, fewer than 5" in cited._measured(few).complaints
 
@@ -89,7 +89,7 @@ def section(text):
     return parse(f"# A\n\n## Q\n\nwords\n\n{text}\n").section("Q")
 
 
-ENQUEUE = questions.of("4.1.2", "The line that enqueues a key")
+ENQUEUE = places.of("4.1.2", "The line that enqueues a key")
 RIGHT = "c.workqueue.Add(objectRef)"
 
 
@@ -104,12 +104,12 @@ RIGHT = "c.workqueue.Add(objectRef)"
     ],
 )
 def test_a_place_may_be_named_from_its_repository(place):
-    questions.require(ENQUEUE, section(f"`{place}` `{RIGHT}`"))
+    ENQUEUE.require(section(f"`{place}` `{RIGHT}`"))
 
 
 def failed(question, text):
     with pytest.raises(Fail) as outcome:
-        questions.require(question, section(text))
+        question.require(section(text))
     return outcome.value.message
 
 
@@ -130,7 +130,7 @@ def test_a_moved_quote_is_sent_to_the_right_line_and_to_no_other():
 
 
 def test_no_next_sends_to_a_line_that_fails_too():
-    for question in questions.every():
+    for question in places.every():
         for statement in (*question.right, *question.wrong):
             if not statement.text:
                 continue
@@ -151,15 +151,13 @@ def test_no_next_sends_to_a_line_that_fails_too():
 
 def test_the_first_citation_is_the_answer():
     other = "`sample-controller/controller.go:131` `controller.enqueueFoo(new)`"
-    questions.require(
-        ENQUEUE, section(f"`sample-controller/controller.go:336` `{RIGHT}`\n\n{other}")
-    )
+    ENQUEUE.require(section(f"`sample-controller/controller.go:336` `{RIGHT}`\n\n{other}"))
     assert failed(ENQUEUE, f"{other}\n\n`sample-controller/controller.go:336` `{RIGHT}`")
 
 
 def test_no_citation_is_not_graded():
     with pytest.raises(NotGraded):
-        questions.require(ENQUEUE, section("the enqueue"))
+        ENQUEUE.require(section("the enqueue"))
 
 
 def changed(text, by):
