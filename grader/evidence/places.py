@@ -87,10 +87,6 @@ class Statement:
             raise LookupError(f"{self.inside} in {self.path} says «{self.text}» {many}")
         return (found[max(self.nth, 1) - 1],)
 
-    def __str__(self) -> str:
-        where = f"{self.inside} of {self.path}" if self.inside else self.path
-        return f"{where}: {self.text}" if self.text else where
-
 
 @dataclass(frozen=True)
 class Places:
