@@ -174,7 +174,8 @@ class Comparison:
             suite_checks.trial(submission, run, cluster, api, grading) as trial,
             Bench(trial, "requeue", alone=True) as bench,
         ):
-            program = bench.start()
+            # What looks at every WebApp now and then would do the work as well.
+            program = bench.start("--resync", "10m")
             for code in REFUSALS:
                 found[code] = _attempt(bench, program, code, control.get(code))
                 if control and self._is_lost(control[code], found[code]):
