@@ -159,6 +159,12 @@ class Comparison:
         root = base / "workspace"
         shutil.copytree(self._submission.root, root, symlinks=True, ignore=_LEFT_OUT)
         target = root / path
+        if not target.parent.resolve().is_relative_to(root.resolve()):
+            raise Unknown(
+                "A copy of the operator is changed, and nothing else.",
+                f"{path} is behind a link that leads out of the copy.",
+                next="Put the folder itself in the link's place.",
+            )
         target.unlink()
         target.write_text(text, encoding="utf-8")
         given = self._submission
