@@ -13,6 +13,8 @@ import typer
 from grader import exit_codes
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from grader.verify import Row, VerifyReport
 
 #: Files whose ``register_dev`` adds commands of their own.
@@ -117,6 +119,25 @@ def verify(
         raise typer.Exit(exit_codes.FAIL)
 
 
+def _sentences(report: VerifyReport) -> Table:
+    """A row for each written check: what became of right sentences and of wrong ones."""
+    from rich.table import Table
+
+    table = Table(title="Written answers, measured", title_justify="left")
+    for name in ("check", "right", "known", "asked", "false FAIL", "wrong", "named", "asked",
+                 "false PASS"):  # fmt: skip
+        table.add_column(name, justify="left" if name == "check" else "right")
+    for one in [one for lab in report.labs for one in lab.written]:
+        cells = [
+            *(sum(one.right.values()), one.right["known"], one.right["learner"]),
+            len(one.false_fails),
+            *(sum(one.wrong.values()), one.wrong["claim"], one.wrong["learner"]),
+            len(one.false_passes),
+        ]
+        table.add_row(one.check, *map(str, cells), style="" if one.ok else "red")
+    return table
+
+
 def _seen(row: Row) -> str:
     return " | ".join(row.seen) or (row.complaints[0] if row.complaints else "")
 
@@ -146,6 +167,8 @@ def _print(report: VerifyReport) -> None:
         )
     console = Console()
     console.print(table)
+    if any(lab.written for lab in report.labs):
+        console.print(_sentences(report))
     for complaint in report.complaints:
         console.print(f"• {complaint}", highlight=False, markup=False)
     console.print(

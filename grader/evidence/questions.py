@@ -102,8 +102,8 @@ class Question:
             )
         raise NotGraded(
             self.expected,
-            f"{here} stands a sentence that is not known to be right, nor to be wrong: you judge "
-            "it, and you have not yet.",
+            f"{here}: not yet assessed. The grader knows the sentence neither as right nor as "
+            "wrong, so you judge it.",
             why=self.why,
             next=f"`phase4 check {self.id}` in a terminal asks which points it has, and so does "
             "the lab's page.",

@@ -35,8 +35,11 @@ class AssessmentError(Exception):
 def opened(lab_folder: Path, check_id: str) -> Assessment | None:
     """The answer of a check as it stands in a lab's folder, if it is for its writer to judge."""
     question = questions.of(check_id)
+    path = lab_folder / answers.FILE
+    if path.is_symlink() or not path.is_file():
+        return None
     try:
-        with (lab_folder / answers.FILE).open(encoding="utf-8-sig") as file:
+        with path.open(encoding="utf-8-sig") as file:
             text = question.open_answer(file.read(_LONGEST))
     except (OSError, UnicodeDecodeError):
         return None

@@ -74,29 +74,78 @@ class Row:
 
 
 @dataclass
+class Sentences:
+    """One written check, measured by sentences of many hands.
+
+    ``right`` and ``wrong`` count the outcomes: ``known`` right, a named wrong ``claim``,
+    for the ``learner`` to judge, ``unreadable``. ``false_fails`` are right sentences that
+    do worse than being left to the learner, ``false_passes`` wrong ones known as right.
+    """
+
+    check: str
+    right: dict[str, int] = field(default_factory=dict)
+    wrong: dict[str, int] = field(default_factory=dict)
+    false_fails: list[str] = field(default_factory=list)
+    false_passes: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.all_complaints
+
+    @property
+    def all_complaints(self) -> list[str]:
+        return [
+            *(f"a right sentence is failed: {text}" for text in self.false_fails),
+            *(f"a wrong sentence is known as right: {text}" for text in self.false_passes),
+            *self.complaints,
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "check": self.check,
+            "right": self.right,
+            "wrong": self.wrong,
+            "false_fails": list(self.false_fails),
+            "false_passes": list(self.false_passes),
+            "complaints": list(self.complaints),
+        }
+
+
+@dataclass
 class LabResult:
     """One lab: its cases, and what is wrong with it apart from any of them.
 
-    ``checks`` is each check's id with the names of the mistakes that fail it.
+    ``checks`` is each check's id with the names of the mistakes that fail it, ``written``
+    what was measured of its answers in sentences.
     """
 
     lab: str
     rows: list[Row] = field(default_factory=list)
     checks: dict[str, list[str]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    written: list[Sentences] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        return not self.complaints and all(row.ok for row in self.rows)
+        return not self.complaints and all(one.ok for one in (*self.rows, *self.written))
 
     @property
     def all_complaints(self) -> list[str]:
         """Every complaint as a sentence, the lab's own first."""
-        return [f"{self.lab}: {complaint}" for complaint in self.complaints] + [
-            f"{self.lab}, {row.case.title}: {complaint}"
-            for row in self.rows
-            for complaint in row.complaints
-        ]
+        return (
+            [f"{self.lab}: {complaint}" for complaint in self.complaints]
+            + [
+                f"{self.lab}, {row.case.title}: {complaint}"
+                for row in self.rows
+                for complaint in row.complaints
+            ]
+            + [
+                f"{one.check}: {complaint}"
+                for one in self.written
+                for complaint in one.all_complaints
+            ]
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -104,6 +153,7 @@ class LabResult:
             "ok": self.ok,
             "checks": self.checks,
             "rows": [row.to_json() for row in self.rows],
+            "written": [one.to_json() for one in self.written],
             "complaints": list(self.complaints),
         }
 
