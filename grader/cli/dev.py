@@ -126,7 +126,8 @@ def _sentences(report: VerifyReport) -> Table:
     table = Table(title="Written answers, measured", title_justify="left")
     for name in ("check", "right", "known", "asked", "false FAIL", "wrong", "named", "asked",
                  "false PASS"):  # fmt: skip
-        table.add_column(name, justify="left" if name == "check" else "right")
+        first = name == "check"
+        table.add_column(name, justify="left" if first else "right", no_wrap=first)
     for one in [one for lab in report.labs for one in lab.written]:
         cells = [
             *(sum(one.right.values()), one.right["known"], one.right["learner"]),
