@@ -121,9 +121,11 @@ def verify(
 
 def _sentences(report: VerifyReport) -> Table:
     """A row for each written check: what became of right sentences and of wrong ones."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title="Written answers, measured", title_justify="left")
+    title = "Written answers, measured"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("check", "right", "known", "asked", "false FAIL", "wrong", "named", "asked",
                  "false PASS"):  # fmt: skip
         first = name == "check"

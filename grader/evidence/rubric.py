@@ -37,11 +37,13 @@ SHORTEST = 3
 #: Words above which an answer is not taken apart into clauses.
 _WORDS = 120
 
-#: Words that may join two true clauses without making them say something else.
-_JOINS = frozenset(
-    "and also so because but while as since then thus therefore hence that is which means "
-    "though however moreover".split()
+#: What may join two true clauses without making them say something else.
+_JOINS = re.compile(
+    r"(?:\.|and|also|so|because|but|while|as|since|then|thus|therefore|hence|that is|which means"
+    r"|though|however|moreover) "
 )
+#: A sign that may change what the words beside it say: ``!=``, an arrow, quotation marks.
+_SIGNS = re.compile(r"[^\w\s.,;:!()'’`*/\-–—]|!(?!\s|$)|(?<!\w)/|/(?!\w)|(?<!\w)-(?!\s)")
 #: In a sentence with one of these, a clause may be denied, doubted, supposed or reported.
 _DOUBTS = re.compile(
     r"\b(?:not?|never|neither|nor|none|nobody|nothing|cannot|cant|wont|\w+nt|without|instead|rather"
@@ -180,7 +182,7 @@ class Rubric:
 
     def _all_known(self, text: str) -> bool:
         """Whether the text can be taken apart into known clauses that say every point."""
-        if "?" in text:
+        if _SIGNS.search(text):
             return False
         parts = folded(text, ends=True)
         if len(parts.split()) > _WORDS:
@@ -193,9 +195,8 @@ class Rubric:
             if start not in reached:
                 continue
             said = reached[start]
-            word = parts[start : parts.index(" ", start)]
-            if word in _JOINS or word == ".":
-                reached.setdefault(start + len(word) + 1, set()).update(said)
+            if (join := _JOINS.match(parts, start)) is not None:
+                reached.setdefault(join.end(), set()).update(said)
             for compiled, says in clauses:
                 for end in _ends_of(compiled, parts, start):
                     reached.setdefault(end, set()).update(one | set(says) for one in said)
