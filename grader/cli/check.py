@@ -145,7 +145,6 @@ def _round(
     names = " ".join(lab.id for lab in labs)
     out = console()
     with line(quiet=as_json) as tell, here.exclusive(f"check {names}", tell):
-        _cluster(labs, tell)
         for lab in labs:
             report = grade(
                 here,
@@ -266,6 +265,7 @@ def _graded(
     from grader.cli.written import judge
     from grader.evidence import questions
     from grader.labs import grading
+    from grader.labs.grading_request import Request
     from grader.report import assessing
     from grader.report.model import joined
 
@@ -273,34 +273,31 @@ def _graded(
     written = set(questions.ids(lab.id))
     others = [check for check in course.checks(lab) if check.id not in written]
 
-    def session(only: Sequence[str], seed: int | None, **options) -> LabReport:
-        return grading.grade(
-            folder,
+    def session(into: Path, seed: int | None, only: Sequence[str] = (), **options) -> LabReport:
+        request = Request.of(
             lab,
+            folder,
+            into,
             track=here.track_of(lab),
             seed=seed,
             isolation=isolation,
-            only=only,
-            progress=lambda step: tell(f"{lab.id}: {step}"),
+            only=tuple(only),
             **options,
         )
+        return grading.grade(request, lambda step: tell(f"{lab.id}: {step}"))
 
     if not written or not any(check.evidence in ("live", "build") for check in others):
-        report = assessing.settled(here, session((), seed, run_dir=run_dir), folder)
+        report = assessing.settled(here, session(run_dir, seed), folder)
         tell("")
         judge(here, report, ask)
         return report
-    first = session(
-        [check.id for check in course.checks(lab) if check.id in written],
-        seed,
-        run_dir=run_dir / "written",
-        needs_cluster=False,
-    )
+    sentences = [check.id for check in course.checks(lab) if check.id in written]
+    first = session(run_dir / "written", seed, sentences, needs_cluster=False)
     first = assessing.settled(here, first, folder)
     tell("")
     judge(here, first, ask)
     _tell_of(first)
-    rest = session([check.id for check in others], first.seed, run_dir=run_dir)
+    rest = session(run_dir, first.seed, [check.id for check in others])
     return joined(first, rest, [check.id for check in course.checks(lab)])
 
 

@@ -156,20 +156,21 @@ def check_alone(here: Workspace, ids: list[str], *, questions_asked: bool, as_js
 def _graded(here: Workspace, lab: Lab, ids: list[str], tell: Tell) -> LabReport:
     from grader import course
     from grader.labs import grading
+    from grader.labs.grading_request import Request
     from grader.report import assessing
     from grader.workspace import parts
 
     run_dir = here.new_run(lab.id)
     parts.assemble(here, lab, run_dir / "workspace")
-    report = grading.grade(
-        run_dir / "workspace" / lab.id,
+    request = Request.of(
         lab,
+        run_dir / "workspace" / lab.id,
+        run_dir,
         track=here.track_of(lab),
-        run_dir=run_dir,
         needs_cluster=False,
-        only=ids,
-        progress=lambda step: tell(f"{lab.id}: {step}"),
+        only=tuple(ids),
     )
+    report = grading.grade(request, lambda step: tell(f"{lab.id}: {step}"))
     report.course = course.load().version
     return assessing.settled(here, report, run_dir / "workspace" / lab.id)
 

@@ -67,6 +67,7 @@ def checked(workspace: Path) -> LabReport:
     """A workspace whose 4.1.2 was checked, and has two sentences for the learner to judge."""
     from grader import workspace as folders
     from grader.labs import grading
+    from grader.labs.grading_request import Request
     from grader.report import assessing
 
     here = folders.find()
@@ -75,7 +76,7 @@ def checked(workspace: Path) -> LabReport:
     text = answer.read_text(encoding="utf-8")
     text = text.replace("why: one lookup", "why: one <img src=x onerror=alert(1)> lookup")
     (here.folder(lab) / "answers.md").write_text(text, encoding="utf-8")
-    report = grading.grade(here.folder(lab), lab, run_dir=here.new_run("4.1.2"))
+    report = grading.grade(Request.of(lab, here.folder(lab), here.new_run("4.1.2")))
     report = assessing.settled(here, report, here.folder(lab))
     assessing.file(here, lab, report)
     return report
