@@ -172,7 +172,7 @@
       el("p", {}, prose(asked.question)),
       el("blockquote", {}, asked.text),
       el("fieldset", {}, el("legend", {}, "Which of these does your sentence say?"),
-        ...asked.points.map((point, index) => el("label", {}, boxes[index], " ", prose(point.text)))),
+        ...asked.points.map((point, index) => el("label", {}, boxes[index], el("span", {}, prose(point.text))))),
       el("button", { type: "submit", class: "md-button" }, "Keep this"), told);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();

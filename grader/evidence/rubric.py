@@ -70,12 +70,13 @@ _FOREIGN = frozenset(
     " weil aber wenn nur noch bei über wie kann oder durch nach schon dass es wenn"
     " le la les des est une dans pour que qui pas sur par avec il elle sont ce cette mais aux du ne"
     " el los las del una es por para con que pero como más su se al lo está porque cuando"
-    " il lo gli della di che è per con non sono nel dal questo anche si alla"
+    " il lo gli della di che è perché deve della delle per con non sono nel dal questo anche si alla"
     " o os um uma não em para com mais como mas ao pelo na são"
     " het een van niet dat zijn voor met ook maar wordt naar bij uit nog door"
     " nie jest się że na do co jak przez od po tak och att det som en på är av till inte".split()
 ) - frozenset(
-    "a as at do in is it no on or so to an am be by he me my us we up if of die was".split()
+    "a as at do in is it no on or so to an am be by he me my us we up if of die was per con non met"
+    " van door com os o co est den des du e y".split()
 )
 _ENGLISH = frozenset(
     "a an and are as at be because but by can do does for from has have if in is it its not of on or"
