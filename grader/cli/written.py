@@ -128,14 +128,13 @@ def check_alone(here: Workspace, ids: list[str], *, questions_asked: bool, as_js
     """Grade these written answers and nothing else; returns the exit code for all of them."""
     import json
 
+    from grader import course
     from grader.cli.progress_line import line
     from grader.report.model import overall
     from grader.report.terminal import console, lab_report
 
     reports = []
     with line(quiet=as_json) as tell, here.exclusive(f"check {' '.join(ids)}", tell):
-        from grader import course
-
         for lab in course.load().labs:
             of_lab = [one for one in ids if one.partition("/")[0] == lab.id]
             if not of_lab:

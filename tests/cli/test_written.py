@@ -21,7 +21,7 @@ import pytest
 from grader import course, cut, workspace
 from grader.course import ROOT
 from grader.report import assessing, store
-from grader.report.model import LabReport
+from grader.report.model import Assessment, CheckResult, LabReport
 from grader.verdict import Verdict
 
 PHASE4 = [sys.executable, "-I", "-X", "utf8", str(ROOT / "grader")]
@@ -214,7 +214,7 @@ def test_ctrl_c_at_the_question_ends_the_command(environment: dict[str, str]) ->
     assert workspace.find().record(assessing.RECORD) == {}
 
 
-def test_a_judgement_completes_the_lab_and_the_gate_says_whose_it_is(
+def test_a_judgement_completes_the_lab_and_is_queued_for_the_instructor(
     environment: dict[str, str],
 ) -> None:
     assert piped("check", "4.1.2", env=environment).returncode == 3
@@ -227,14 +227,32 @@ def test_a_judgement_completes_the_lab_and_the_gate_says_whose_it_is(
     progress = json.loads(piped("progress", "--json", env=environment).stdout)
     assert progress["self_assessed"] == [ENQUEUE, PAYMENT] and progress["passed"] == 1
     assert ENQUEUE in piped("progress", env=environment).stdout
-    of_gate = course.load().lab("4.1.2").gate
-    gate = json.loads(piped("gate", "--json", env=environment).stdout)
-    named = {c["number"] for c in gate["conditions"] if PAYMENT in c["self_assessed"]}
-    assert named == set(of_gate)
     page = workspace.find().root / "report.html"
     assert piped("report", "--to", str(page), env=environment).returncode == 0
     assert "For the instructor: self-assessed answers" in page.read_text()
     assert "one lookup in the informer" in page.read_text()
+
+
+def test_the_gate_says_which_answers_are_self_assessed(environment: dict[str, str]) -> None:
+    lab = course.load().lab("4.3.4")
+    assert lab.gate
+    about = Assessment("Why?", "Because it lists.", "0" * 64, (("a", "It lists."),), ("a",), 1.0)
+    results = [
+        CheckResult(
+            check.id, check.title, check.points, check.evidence, Verdict.PASS,
+            assessment=about if check.id == "4.3.4/why" else None,
+        )
+        for check in course.checks(lab)
+    ]  # fmt: skip
+    store.save(workspace.find().reports, LabReport(lab="4.3.4", checks=results))
+    gate = json.loads(piped("gate", "--json", env=environment).stdout)
+    named = {one["number"]: one["self_assessed"] for one in gate["conditions"]}
+    assert named == {n: ["4.3.4/why"] if n in lab.gate else [] for n in named}
+    assert "4.3.4" not in {
+        one["lab"] for one in gate["conditions"][lab.gate[0] - 1]["missing"]["written"]
+    }
+    said = " ".join(piped("gate", env=environment).stdout.split())
+    assert "Self-assessed, marked by your instructor: 4.3.4/why" in said
 
 
 def test_one_that_is_known_is_never_asked_about(environment: dict[str, str]) -> None:

@@ -57,9 +57,7 @@ def judged(text: str):
     [
         "An object would be out of date by then, and the worker re-reads the object.",
         "The worker reads the object again because an object would be stale.",
-        "The queue holds only keys: an object would be old. Workers read it.".replace(
-            "Workers read it", "Workers re-reads object"
-        ),
+        "The queue holds only keys: an object would be old. A worker re-reads the object.",
         "- the worker reads the object\n- an object would be **stale** by then",
         "AN OBJECT WOULD BE OUT-OF-DATE; THE WORKER RE-READS THE OBJECT!",
     ],
