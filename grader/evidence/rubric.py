@@ -168,7 +168,7 @@ class Rubric:
 
     def _made(self, claim: WrongClaim, sentence: str) -> str:
         """The words with which the sentence makes the claim for certain; empty where it does not."""
-        if re.search(r"[?«»\"“”„]", sentence):  # asked, or somebody else's words
+        if _SIGNS.search(sentence):  # asked, somebody else's words, crossed out
             return ""
         pieces = folded(sentence, commas=True)
         for pattern in claim.patterns:

@@ -113,6 +113,8 @@ def test_a_wrong_claim_that_is_made_for_certain(text: str, diagnosis: str) -> No
         "«The queue holds the object» is what one reads everywhere.",
         'They call it "the queue holds the object".',
         "Does it matter that the queue holds the object?",
+        "The queue holds the object \u2717",
+        "The queue holds the object -> stale.",
         "The queue holds the objects' names.",
         "The queue holds the object, or rather its key.",
         "The queue holds the object as a key.",
