@@ -125,9 +125,9 @@ def _sentences(report: VerifyReport) -> Table:
     from rich.table import Table
 
     title = "Written answers, measured"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("check", "right", "known", "asked", "false FAIL", "wrong", "named", "asked",
-                 "false PASS"):  # fmt: skip
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("check", "right", "known", "asked", "false\nFAIL", "wrong", "named", "asked",
+                 "false\nPASS"):  # fmt: skip
         first = name == "check"
         table.add_column(name, justify="left" if first else "right", no_wrap=first)
     for one in [one for lab in report.labs for one in lab.written]:
