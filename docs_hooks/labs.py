@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from docs_hooks.text import cell, code_and, inline
 from grader import course
+from grader.evidence import questions
 
 EVIDENCE = {
     "live": "seen at the API server",
@@ -129,7 +130,20 @@ def checks(lab_id: str) -> str:
             f'| <span class="p4-check" id="check-{short}" data-check="{check.id}">'
             f"{inline(check.title)}</span><br><small>`{check.id}`</small> | {check.evidence} | {check.points} |"
         )
-    return "\n".join(rows)
+    return "\n".join([*rows, *_sentences(lab_id)])
+
+
+def _sentences(lab_id: str) -> list[str]:
+    """How the lab's answers in sentences are judged; nothing for a lab without any."""
+    asked = questions.ids(lab_id)
+    if not asked:
+        return []
+    alone = " or ".join(f"`phase4 check {check}`" for check in asked)
+    return [
+        "",
+        "Your own words are judged [in three ways](../guide/written.md): known to be right, wrong "
+        f"by a fact, or for you to judge. They come first, and alone with {alone}.",
+    ]
 
 
 def hints(lab_id: str) -> str:

@@ -10,7 +10,7 @@ OK = 0
 FAIL = 1
 #: The command line was wrong: an unknown command, lab, option or rule.
 USAGE = 2
-#: Nothing was handed in, or this backend cannot show it.
+#: Nothing was handed in, this backend cannot show it, or a sentence waits for your judgement.
 NOT_GRADED = 3
 #: The grader or the cluster failed; says nothing about the submission.
 UNKNOWN = 4

@@ -17,7 +17,7 @@ class Verdict(str, enum.Enum):
 
     PASS = "PASS"
     FAIL = "FAIL"
-    #: Nothing was handed in, or this backend cannot show it.
+    #: Nothing was handed in, this backend cannot show it, or only the learner can judge it.
     NOT_GRADED = "NOT GRADED"
     #: The grader or the cluster failed; never the learner's fault.
     UNKNOWN = "UNKNOWN"
@@ -75,7 +75,7 @@ class Fail(Outcome):
 
 
 class NotGraded(Outcome):
-    """Nothing was handed in for this check, or this backend cannot show it."""
+    """Nothing was handed in for this check, this backend cannot show it, or only the learner can judge it."""
 
     verdict = Verdict.NOT_GRADED
 

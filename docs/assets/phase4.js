@@ -91,16 +91,18 @@
     if (busy && info.checked !== null) head.append(". Before: ", badge(info.standing));
     place.dataset.v = info.standing;
 
-    if (shownAt[id] === info.checked && place.querySelector(".p4-messages")) {
+    const version = info.checked + " " + info.assessed;
+    if (shownAt[id] === version && place.querySelector(".p4-messages")) {
       place.replaceChild(head, place.firstChild);
       return;
     }
-    shownAt[id] = info.checked;
+    shownAt[id] = version;
     const report = info.checked === null ? null : await json("report/" + encodeURIComponent(id));
     const messages = el("div", { class: "p4-messages" });
     if (report) {
       marks(report);
       for (const group of byMessage(report.checks)) messages.append(message(group));
+      for (const check of report.checks) if (check.assessment) messages.append(assessment(check));
       if (report.run_dir && report.backend) {
         const run = report.run_dir.split("/").pop();
         messages.append(el("p", {}, "What was said on the wire, drawn: ", el("code", {}, "phase4 timeline " + run + " --html run.html")));
@@ -118,6 +120,8 @@
       const result = results[row.dataset.check];
       row.querySelectorAll(".p4-badge").forEach((old) => old.remove());
       if (result) row.prepend(badge(result.verdict));
+      row.querySelectorAll(".p4-own").forEach((old) => old.remove());
+      if (result && result.assessment && result.verdict === "PASS") row.append(el("small", { class: "p4-own" }, " self-assessed"));
     }
   }
 
@@ -125,6 +129,8 @@
     const groups = new Map();
     for (const check of checks) {
       if (!check.message || check.verdict === "PASS") continue;
+      // The boxes say it themselves.
+      if (check.message.diagnosis === "not-assessed") continue;
       const key = check.verdict + JSON.stringify(check.message);
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(check);
@@ -148,6 +154,40 @@
       badge(group[0].verdict), " ",
       group.length > 1 ? group.map((check) => check.id).join(", ") + " all say the same" : prose(group[0].title),
       list);
+  }
+
+  // A sentence that only its writer can judge, beside the points of a complete answer.
+  function assessment(check) {
+    const asked = check.assessment;
+    const name = "assess " + check.id;
+    const told = el("p", { role: "status" });
+    const boxes = asked.points.map((point) => {
+      const box = el("input", { type: "checkbox", name: name, value: point.id });
+      box.checked = asked.said !== null && asked.said.includes(point.id);
+      return box;
+    });
+    const form = el("form", { class: "p4-assess", "aria-label": check.id + ", your own judgement" },
+      el("p", {}, el("strong", {}, check.id), asked.said === null ? ": not yet assessed. Only you can judge this sentence."
+        : check.verdict === "PASS" ? ": self-assessed. The mark is your instructor's." : ": not yet. A point is missing by your own reading."),
+      el("p", {}, prose(asked.question)),
+      el("blockquote", {}, asked.text),
+      el("fieldset", {}, el("legend", {}, "Which of these does your sentence say?"),
+        ...asked.points.map((point, index) => el("label", {}, boxes[index], el("span", {}, prose(point.text))))),
+      el("button", { type: "submit", class: "md-button" }, "Keep this"), told);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const said = boxes.filter((box) => box.checked).map((box) => box.value);
+      told.textContent = "";
+      try {
+        const answer = await fetch("/-/phase4/assess", {
+          method: "POST", headers: { "Content-Type": "application/json" },
+          body: JSON.stringify({ check: check.id, digest: asked.digest, said: said }) });
+        const got = await answer.json();
+        // What comes of it arrives with the next state, as after a check.
+        told.replaceChildren(prose(answer.ok ? "Kept." : got.problem));
+      } catch (error) { told.replaceChildren(prose("The site's server does not answer: `phase4 start` runs it.")); }
+    });
+    return form;
   }
 
   function observations(report) {
@@ -211,6 +251,7 @@
     const bar = el("div", { class: "p4-bar", role: "progressbar", "aria-label": "Labs passed", "aria-valuenow": state.passed, "aria-valuemin": 0, "aria-valuemax": state.total }, el("i", {}));
     bar.firstChild.style.width = share + "%";
     out.push(el("p", { role: "status" }, state.passed + " of " + state.total + " labs passed, " + state.earned + " of " + state.points + " points."), bar);
+    if (state.self_assessed.length) out.push(el("p", {}, "Self-assessed, marked by your instructor: " + state.self_assessed.join(", ") + "."));
     const body = el("tbody", {});
     let later = 0;
     for (const [id, info] of Object.entries(state.labs)) {
@@ -238,6 +279,7 @@
       const box = document.querySelector('.p4-gate[data-condition="' + condition.number + '"]');
       if (!box) continue;
       const out = [el("p", {}, el("strong", {}, condition.met ? "✓ Met." : "Not met yet."), condition.met ? "" : " Still missing:")];
+      if (condition.self_assessed.length) out.push(el("p", {}, "Self-assessed, marked by your instructor: " + condition.self_assessed.join(", ") + "."));
       const list = el("dl", {});
       for (const [group, lacks] of Object.entries(condition.missing)) {
         const labs = new Map();

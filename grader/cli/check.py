@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.cli.progress_line import Tell
+    from grader.cli.written import Ask
     from grader.course import Condition, Lab
     from grader.report.model import LabReport
     from grader.workspace import Workspace
@@ -32,7 +33,8 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="[LAB…]",
-            help="Labs or modules; the next one not passed when left out.",
+            help="Labs or modules, or one written answer: 4.2.7/recovery; the next lab not passed "
+            "when left out.",
             autocompletion=lambda: [lab.id for lab in course.load().labs],
         ),
     ] = None,
@@ -54,6 +56,14 @@ def check(
             help="Whose parts a lab runs on: auto (yours where their labs are passed), own, course."
         ),
     ] = "auto",
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Ask nothing. It says yes to nothing: a sentence that only you can judge stays "
+            "not assessed.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
 ) -> None:
     """Grade a lab: what was expected, what was seen, why it matters, what to look at next."""
@@ -65,6 +75,15 @@ def check(
     if parts not in LENDING:
         raise typer.BadParameter(", ".join(LENDING), param_hint="--parts")
     here = workspace.find()
+    asked = _may_ask(yes or as_json or watch)
+    if alone := [name for name in labs or [] if "/" in name]:
+        from grader.cli.written import check_alone
+
+        if watch or len(alone) < len(labs or []):
+            raise typer.BadParameter(f"{alone[0]} is checked alone, without a lab or --watch")
+        _require_written(alone)
+        code = check_alone(here, alone, questions_asked=asked, as_json=as_json)
+        raise typer.Exit(code)
     chosen = _chosen(here, labs or [])
     if not chosen:
         print("Every lab that this version can grade is passed. `phase4 gate` is next.")
@@ -76,7 +95,23 @@ def check(
 
         watch_labs(here, chosen, lambda: _round(here, chosen, seed, isolation, parts, False))
         return
-    raise typer.Exit(_round(here, chosen, seed, isolation, parts, as_json))
+    raise typer.Exit(_round(here, chosen, seed, isolation, parts, as_json, asked))
+
+
+def _may_ask(refused: bool) -> bool:
+    from grader.cli.written import can_ask
+
+    return can_ask() and not refused
+
+
+def _require_written(ids: list[str]) -> None:
+    from grader.evidence import questions
+
+    for name in ids:
+        if name not in questions.ids():
+            of_lab = questions.ids(name.partition("/")[0])
+            offer = f"{', '.join(of_lab or questions.ids())} can be checked alone"
+            raise typer.BadParameter(f"{name} is no answer in sentences; {offer}")
 
 
 def _chosen(here: Workspace, names: list[str]) -> list[Lab]:
@@ -95,9 +130,14 @@ def _round(
     isolation: str,
     lending: Lending,
     as_json: bool,
+    asked: bool = False,
 ) -> int:
-    """Grade these labs one after another; returns the exit code for all of them."""
+    """Grade these labs one after another; returns the exit code for all of them.
+
+    ``asked``: a learner at a terminal judges the sentences that nobody else can judge.
+    """
     from grader.cli.progress_line import line
+    from grader.cli.written import ask
     from grader.report.model import overall
     from grader.report.terminal import console, lab_report
 
@@ -105,9 +145,16 @@ def _round(
     names = " ".join(lab.id for lab in labs)
     out = console()
     with line(quiet=as_json) as tell, here.exclusive(f"check {names}", tell):
-        _cluster(labs, tell)
         for lab in labs:
-            report = grade(here, lab, tell, seed=seed, isolation=isolation, lending=lending)
+            report = grade(
+                here,
+                lab,
+                tell,
+                seed=seed,
+                isolation=isolation,
+                lending=lending,
+                ask=ask if asked else None,
+            )
             reports.append(report)
             tell("")
             if not as_json:
@@ -171,46 +218,101 @@ def grade(
     seed: int | None = None,
     isolation: str = "none",
     lending: Lending = "auto",
+    ask: Ask | None = None,
 ) -> LabReport:
     """Grade one lab of a workspace and store the report.
+
+    Answers in sentences come before whatever runs: what is wrong with them is told at
+    once, ``ask`` has the learner judge those that nobody else can, and the rest goes on.
 
     What is graded is put together in the run's own folder: see :mod:`grader.workspace.parts`.
     A report on parts that were asked for in another way than ``auto`` counts as any other:
     what the lab asks for is the learner's in all of them.
     """
-    from grader.report import store
+    from grader.report import assessing
     from grader.workspace import parts
 
     if not lab.built:
         return _not_built(lab)
-    from grader.labs import grading
-    from grader.labs.grading_request import Request
 
     tell(f"{lab.id}: grading")
     run_dir = here.new_run(lab.id)
     used = parts.assemble(here, lab, run_dir / "workspace", lending)
     digests = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
     digest = parts.digest(here, lab)
-    request = Request.of(
-        lab,
-        run_dir / "workspace" / lab.id,
-        run_dir,
-        track=here.track_of(lab),
-        seed=seed,
-        isolation=isolation,
-    )
-    report = grading.grade(request, lambda step: tell(f"{lab.id}: {step}"))
+    report = _graded(here, lab, run_dir, tell, ask, seed=seed, isolation=isolation)
     _forget_copies(here, lab, run_dir)
     report.course = course.load().version
     report.run_dir = _within(here.root, report.run_dir)
     report.digest = digest
     report.parts = [use.to_json() for use in used]
-    store.save(here.reports, report)
-    parts.judged(here, lab, report.verdict, digests)
-    if report.passed:
-        # What a pass has opened stays open, whatever the next save does.
-        here.keep("passed", {**here.record("passed"), lab.id: report.started})
+    report.judged_parts = digests
+    assessing.file(here, lab, report)
     return report
+
+
+def _graded(
+    here: Workspace,
+    lab: Lab,
+    run_dir: Path,
+    tell: Tell,
+    ask: Ask | None,
+    *,
+    seed: int | None,
+    isolation: str,
+) -> LabReport:
+    """The lab's report, in one session, or in two where something else runs beside the sentences."""
+    from grader.cli.written import judge
+    from grader.evidence import questions
+    from grader.labs import grading
+    from grader.labs.grading_request import Request
+    from grader.report import assessing
+    from grader.report.model import joined
+
+    folder = run_dir / "workspace" / lab.id
+    written = set(questions.ids(lab.id))
+    others = [check for check in course.checks(lab) if check.id not in written]
+
+    def session(into: Path, seed: int | None, only: Sequence[str] = (), **options) -> LabReport:
+        request = Request.of(
+            lab,
+            folder,
+            into,
+            track=here.track_of(lab),
+            seed=seed,
+            isolation=isolation,
+            only=tuple(only),
+            **options,
+        )
+        return grading.grade(request, lambda step: tell(f"{lab.id}: {step}"))
+
+    if not written or not any(check.evidence in ("live", "build") for check in others):
+        report = assessing.settled(here, session(run_dir, seed), folder)
+        tell("")
+        judge(here, report, ask)
+        return report
+    sentences = [check.id for check in course.checks(lab) if check.id in written]
+    first = session(run_dir / "written", seed, sentences, needs_cluster=False)
+    first = assessing.settled(here, first, folder)
+    tell("")
+    judge(here, first, ask)
+    _tell_of(first)
+    rest = session(run_dir, first.seed, [check.id for check in others])
+    return joined(first, rest, [check.id for check in course.checks(lab)])
+
+
+def _tell_of(report: LabReport) -> None:
+    """Say at once what became of the sentences; the report in the end has all of it."""
+    import sys
+
+    from grader.report.terminal import mark
+
+    for result in report.checks:
+        if not result.message:
+            continue
+        word = result.verdict.value
+        sign = mark(word, sys.stderr.encoding)
+        print(f"{sign} {result.id} {word}: {result.message.seen}", file=sys.stderr, flush=True)
 
 
 def _forget_copies(here: Workspace, lab: Lab, last: Path) -> None:

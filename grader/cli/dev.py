@@ -119,6 +119,28 @@ def verify(
         raise typer.Exit(exit_codes.FAIL)
 
 
+def _sentences(report: VerifyReport) -> Table:
+    """A row for each written check: what became of right sentences and of wrong ones."""
+    from rich import box
+    from rich.table import Table
+
+    title = "Written answers, measured"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("check", "right", "known", "asked", "false\nFAIL", "wrong", "named", "asked",
+                 "false\nPASS"):  # fmt: skip
+        first = name == "check"
+        table.add_column(name, justify="left" if first else "right", no_wrap=first)
+    for one in [one for lab in report.labs for one in lab.written]:
+        cells = [
+            *(sum(one.right.values()), one.right["known"], one.right["learner"]),
+            len(one.false_fails),
+            *(sum(one.wrong.values()), one.wrong["claim"], one.wrong["learner"]),
+            len(one.false_passes),
+        ]
+        table.add_row(one.check, *map(str, cells), style="" if one.ok else "red")
+    return table
+
+
 def _seen(row: Row) -> str:
     return " | ".join(row.seen) or (row.complaints[0] if row.complaints else "")
 
@@ -169,6 +191,8 @@ def _print(report: VerifyReport) -> None:
     console.print(table)
     if any(lab.cited for lab in report.labs):
         console.print(_citations(report))
+    if any(lab.written for lab in report.labs):
+        console.print(_sentences(report))
     for complaint in report.complaints:
         console.print(f"• {complaint}", highlight=False, markup=False)
     console.print(

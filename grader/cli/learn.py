@@ -280,6 +280,7 @@ def gate(
                         "number": entry.condition.number,
                         "title": entry.condition.title,
                         "met": entry.met,
+                        "self_assessed": list(entry.self_assessed),
                         "missing": {
                             group: [{"lab": one.lab.id, "what": one.what} for one in lacks]
                             for group, lacks in entry.missing.items()

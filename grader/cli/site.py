@@ -115,3 +115,7 @@ def report(
     shown = [e for e in standing.labs if e.report and (wanted is None or e.lab.id in wanted)]
     print(f"{to}: {len(shown)} labs that were checked, {standing.passed} passed in all.")
     print("One file, no network needed. It has your verdicts and messages, not your work.")
+    if own := standing.self_assessed:
+        print(
+            f"Of your work it has the sentences that you judged yourself ({len(own)}), to be marked."
+        )

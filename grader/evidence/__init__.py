@@ -2,7 +2,7 @@
 
 ``citations`` checks a quoted source line by its content, ``places`` what that line does,
 ``mermaid`` turns a flowchart into a graph, ``answers`` reads ``answers.md``,
-``rubric`` judges a written answer by the concepts in it. Nothing here talks to
-a cluster, and nothing needs the upstream sources to be on the machine: the
-``index`` folder holds digests of them.
+``questions`` and ``rubric`` judge a sentence as far as that can be done for certain.
+Nothing here talks to a cluster, and nothing needs the upstream sources to be on the
+machine: the ``index`` folder holds digests of them.
 """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.evidence import questions
 from grader.labs import check
 from grader.verdict import Fail, Unknown
 from grader.witness import describe, objects
@@ -32,56 +32,6 @@ STOMPED, SURVIVES = "stomped", "survives"
 #: What the controller has to hold, and what is none of its business.
 OWNED = ("managed field", "scaled by hand", "status")
 FOREIGN = ("foreign label", "foreign annotation", "finalizer of someone else")
-
-OWNERSHIP = Rubric(
-    (
-        Concept(
-            "who set a field is recorded, for each field: managedFields, field managers",
-            ("managed-fields", "managed fields", "field manager*", "manager*", "field owner*"),
-            diagnosis="managed-fields-missing",
-        ),
-        Concept(
-            "what a writer does not send, or does not own, is left alone",
-            (
-                "left alone",
-                "leave* … alone",
-                "leave* … as",
-                "stay*",
-                "kept",
-                "keep*",
-                "survive*",
-                "untouched",
-                "not touch*",
-                "does not own",
-                "only … own*",
-                "own* only",
-                "only … send*",
-                "never send*",
-                "not send",
-                "remain*",
-            ),
-            diagnosis="left-alone-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "labels and annotations are never overwritten",
-            (
-                "labels are never overwritten",
-                "metadata is never overwritten",
-                "labels always survive",
-            ),
-            "A full PUT without them removes them: what counts is what the writer sends.",
-            diagnosis="claims-metadata-is-safe",
-        ),
-        WrongClaim(
-            "the last writer of the object owns all of it",
-            ("last writer owns", "owns the whole object", "owner reference* decide*"),
-            "Ownership is by field, and the owner reference has nothing to do with it.",
-            diagnosis="claims-ownership-by-object",
-        ),
-    ),
-)
 
 
 @dataclass
@@ -368,11 +318,5 @@ def check_foreign(measured, predictions):
     evidence="written",
 )
 def check_field_ownership(answers):
-    OWNERSHIP.require(
-        answers.require_section("Field ownership"),
-        expected="One sentence says where field ownership is recorded, and why it decides what "
-        "is left of an edit.",
-        why="The next time a label vanishes, this is where you look for the culprit's name.",
-        next="`phase4 kubectl get deployment NAME -o yaml --show-managed-fields`: who stands there, "
-        "beside which fields?",
-    )
+    question = questions.of("4.1.5/field-ownership")
+    question.require(answers.require_section(question.heading))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.evidence import questions
 from grader.labs import check, traces
 from grader.verdict import Fail
 
@@ -24,39 +24,6 @@ PREDICTIONS = (
     "after shut-down",
 )
 NEXT = "Read `Add`, `Get` and `Done` in client-go's util/workqueue/queue.go: ten lines each."
-
-TWO_SETS = Rubric(
-    (
-        Concept(
-            "what the queued keys alone let happen: two workers have the same key at once",
-            (
-                "two workers",
-                "second worker",
-                "both workers",
-                "another worker",
-                "same time",
-                "at once",
-                "concurrent*",
-                "in parallel",
-                "twice … once",
-            ),
-            diagnosis="two-workers-missing",
-        ),
-        Concept(
-            "what the processing keys alone let happen: a change that comes meanwhile is lost",
-            ("lost", "lose*", "miss*", "dropped", "drop*", "forgotten", "never … again", "stale"),
-            diagnosis="lost-change-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "two sets are for speed",
-            ("for speed", "for performance", "faster lookup*"),
-            "One set would be as fast. Think of an add that comes while a worker has the key.",
-            diagnosis="claims-speed",
-        ),
-    ),
-)
 
 
 def _gets(outcomes: list[Any]) -> int:
@@ -348,8 +315,5 @@ def check_like_client_go(seen, random_traces, observe):
     evidence="written",
 )
 def check_two_sets(answers):
-    TWO_SETS.require(
-        answers.require_section("Why two sets"),
-        expected="The answer says what goes wrong without each of the two sets.",
-        why="The two sets are the whole idea of this queue: everything else is bookkeeping.",
-    )
+    question = questions.of("4.2.1/two-sets")
+    question.require(answers.require_section(question.heading))

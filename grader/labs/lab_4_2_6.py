@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.evidence import questions
 from grader.labs import check
 from grader.report import pictures
 from grader.verdict import Fail
@@ -29,39 +29,6 @@ SLOW = 0.1
 STARTING, PATIENCE = 40.0, 25.0
 #: So many lines without any progress, and nothing more is to come: two seconds of the program's own.
 STUCK = 20
-
-PROMISE = Rubric(
-    (
-        Concept(
-            "what is known: the initial list was in the cache (or seen by the handler) once",
-            ("initial list", "first list", "once", "initial", "one full list", "at some moment"),
-            diagnosis="what-is-promised-missing",
-        ),
-        Concept(
-            "what is not known: that the cache is current",
-            (
-                "current",
-                "up-to-date",
-                "behind",
-                "stale",
-                "latest",
-                "lag*",
-                "old*",
-                "newer",
-                "still under way",
-            ),
-            diagnosis="not-current-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "the cache is current once synced",
-            ("is up-to-date now", "is always current", "equals the API server", "is in sync with"),
-            "HasSynced stays true while the cache falls behind: you have just seen it.",
-            diagnosis="claims-current",
-        ),
-    ),
-)
 
 
 @dataclass
@@ -438,9 +405,5 @@ def check_predictions(predicted, relisted, observe):
 )
 def check_promise(submission):
     answers = written.parse(submission.text("answers.md"))
-    PROMISE.require(
-        answers.require_section("What it promises"),
-        expected="The answer says what is known once HasSynced is true, and what is not.",
-        why="A controller that takes it for read-your-writes creates things twice: see the GPU "
-        "driver whose second POST came before its own watch event.",
-    )
+    question = questions.of("4.2.6/promise")
+    question.require(answers.require_section(question.heading))

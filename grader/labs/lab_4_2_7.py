@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.evidence import questions
 from grader.labs import check
 from grader.report import pictures
 from grader.runner.running import RunningProgram
@@ -35,49 +35,6 @@ HELD = 4.0
 AT_ONCE = 1.8
 #: Whoever is so much slower where nothing was held back has let the time pass that it was.
 BY_THE_CLOCK = 3.0
-
-RECOVERY = Rubric(
-    (
-        Concept(
-            "what recovers: looking again at the state (re-read, resync, level-triggered), not at an event",
-            (
-                "re-read*",
-                "read* … again",
-                "look* … again",
-                "resync*",
-                "level-trigger*",
-                "level-based",
-                "again … state",
-                "next reconcile",
-                "reconcile* again",
-            ),
-            diagnosis="looking-again-missing",
-        ),
-        Concept(
-            "what it cannot bring back: a delete that was made",
-            (
-                "cannot … back",
-                "not … back",
-                "gone",
-                "undo*",
-                "irreversib*",
-                "destroyed",
-                "no way back",
-                "lost",
-                "too late",
-            ),
-            diagnosis="no-undo-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "a resync fetches the list again",
-            ("resync lists", "resync … from the API server", "resync fetches", "resync relists"),
-            "A resync tells handlers again what the cache has; no request is made.",
-            diagnosis="claims-resync-lists",
-        ),
-    ),
-)
 
 
 class _Place:
@@ -430,8 +387,5 @@ def check_prunes(released, observe):
 )
 def check_recovery(submission):
     answers = written.parse(submission.text("answers.md"))
-    RECOVERY.require(
-        answers.require_section("Why looking again is not enough"),
-        expected="The answer says what a later look at the state puts right, and what it cannot.",
-        why="It is the difference between a controller that was late and an outage.",
-    )
+    question = questions.of("4.2.7/recovery")
+    question.require(answers.require_section(question.heading))

@@ -12,9 +12,8 @@ import re
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import citations, mermaid, places
+from grader.evidence import citations, mermaid, places, questions
 from grader.evidence.graph import words
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
 from grader.labs import check
 from grader.labs import lab_4_1_1 as first_drawing
 from grader.labs.pipeline_graph import Pipeline
@@ -31,41 +30,6 @@ DRAWING = (
     first_drawing.check_keys,
     first_drawing.check_read_back,
     first_drawing.check_loop,
-)
-
-MOVED = Rubric(
-    (
-        Concept(
-            "RealFIFO", ("real-fifo*", "realfifo*", "real fifo*"), diagnosis="new-queue-missing"
-        ),
-        Concept(
-            "what it does differently: no grouping, no compression, order kept",
-            (
-                "order",
-                "every event",
-                "no longer … compress*",
-                "not compress*",
-                "does not group*",
-                "no longer group*",
-                "one by one",
-                "not … by key",
-                "no … by key",
-                "nothing … coalesc*",
-                "not coalesc*",
-                "dedup*",
-                "atomic*",
-            ),
-            diagnosis="difference-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "the work queue holds deltas now",
-            ("work queue holds deltas", "workqueue holds deltas"),
-            "The work queue holds keys, as ever.",
-            diagnosis="claims-deltas-queued",
-        ),
-    ),
 )
 
 
@@ -150,11 +114,8 @@ def check_worker(answers):
 )
 def check_what_moved(answers, submission, observe):
     _show_guesses(answers, submission, observe)
-    MOVED.require(
-        answers.require_section("What moved"),
-        expected="The sentence names today's delta queue and what it does differently.",
-        why="Nearly every text on controllers still draws the old one.",
-    )
+    question = questions.of("4.2.8/what-moved")
+    question.require(answers.require_section(question.heading))
 
 
 def _show_guesses(answers, submission, observe) -> None:

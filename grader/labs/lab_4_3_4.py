@@ -14,8 +14,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.parts.killpoints import kill_table
 from grader.conformance.picture import kill_picture
 from grader.evidence import answers as written
-from grader.evidence import citations
-from grader.evidence.rubric import Concept, Rubric, WrongClaim
+from grader.evidence import citations, questions
 from grader.labs import check, suite_checks
 from grader.labs.lab_4_3_4_requeue import Comparison
 from grader.labs.taken_out import NotTakenOut, taken_out
@@ -28,55 +27,6 @@ PREDICTIONS, REQUEUE, WHY = "Predictions", "The line that puts the key back", "W
 #: waiting brings back.
 EDGE_RECOVERY = 2.0
 MODES = {"level": "level: lists at start", "edge": "edge: resumes, without a list"}
-
-SAFE = Rubric(
-    (
-        Concept(
-            "what a new process does first: it lists, and so finds the work",
-            ("list", "lists", "listed", "listing", "relist*", "reads everything", "every object"),
-            diagnosis="list-at-start-missing",
-        ),
-        Concept(
-            "what it compares: what is wanted with what is there, not what happened",
-            (
-                "desired",
-                "wanted",
-                "wants",
-                "spec",
-                "current state",
-                "actual state",
-                "what exists",
-                "what is there",
-                "compare*",
-                "state … not … event*",
-            ),
-            diagnosis="state-compared-missing",
-        ),
-        Concept(
-            "why a step that was done already does no harm: it is repeated, and changes nothing",
-            (
-                "idempotent*",
-                "already exist*",
-                "AlreadyExists",
-                "again … harm*",
-                "twice",
-                "repeat*",
-                "done already",
-                "already done",
-                "same name*",
-            ),
-            diagnosis="repetition-missing",
-        ),
-    ),
-    (
-        WrongClaim(
-            "the events are delivered again",
-            ("events … delivered again", "events … replayed", "resends … events", "missed events …"
-             " delivered"),
-            "No event of what happened before the restart comes again; the list takes their place.",
-        ),
-    ),
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -281,10 +231,5 @@ def check_requeue_line(answers, submission, request):
     evidence="written",
 )
 def check_why(answers):
-    SAFE.require(
-        answers.require_section(WHY),
-        expected="Two or three sentences say why a kill at any write loses nothing in level mode.",
-        why="The gate to the next phase has this question, and asks for an answer of your own.",
-        next="Go through one kill: what does the new process know, how does it find out what is "
-        "missing, and what happens at the step that had been done already?",
-    )
+    question = questions.of("4.3.4/why")
+    question.require(answers.require_section(question.heading))

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 F = TypeVar("F", bound=Callable)
 
 #: live: seen on the wire or at the API server. build: what a learner's program
-#: is or prints. written: a rubric or a prediction. claim: checked against source.
+#: is or prints. written: a sentence, a drawing or a prediction. claim: checked against source.
 Evidence = Literal["live", "build", "written", "claim"]
 
 

@@ -37,12 +37,58 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 @dataclass(frozen=True)
+class Assessment:
+    """A written answer that nobody but its writer has judged.
+
+    ``points`` is each point of a complete answer, its id and its sentence. ``said`` has the
+    ids of those that the learner found in ``text``; None as long as they have not looked.
+    ``digest`` is the text's, and ``at`` when it was judged (seconds since the epoch).
+    """
+
+    question: str
+    text: str
+    digest: str
+    points: tuple[tuple[str, str], ...]
+    said: tuple[str, ...] | None = None
+    at: float = 0.0
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The sentences of the points that the learner did not find."""
+        return tuple(text for id, text in self.points if id not in (self.said or ()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "text": self.text,
+            "digest": self.digest,
+            "points": [{"id": id, "text": text} for id, text in self.points],
+            "said": None if self.said is None else list(self.said),
+            "at": self.at,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Assessment:
+        said = data["said"]
+        return cls(
+            question=data["question"],
+            text=data["text"],
+            digest=data["digest"],
+            points=tuple((one["id"], one["text"]) for one in data["points"]),
+            said=None if said is None else tuple(said),
+            at=float(data["at"]),
+        )
+
+
+@dataclass(frozen=True)
 class CheckResult:
     """What one check concluded.
 
     ``evidence`` is ``live``, ``build``, ``written`` or ``claim``. ``message``
     is None where there is nothing to say (PASS). ``duration`` is in seconds,
-    shared fixtures that this check was the first to need included.
+    shared fixtures that this check was the first to need included. ``assessment`` is
+    there for a written answer that the learner judges: PASS then means that they found
+    each point in it, and the mark for it is the instructor's.
     """
 
     id: str
@@ -52,6 +98,12 @@ class CheckResult:
     verdict: Verdict
     message: Message | None = None
     duration: float = 0.0
+    assessment: Assessment | None = None
+
+    @property
+    def self_assessed(self) -> bool:
+        """Whether it is the learner's own judgement that passes it."""
+        return self.verdict is Verdict.PASS and self.assessment is not None
 
     @property
     def earned(self) -> int:
@@ -67,11 +119,13 @@ class CheckResult:
             "verdict": self.verdict.value,
             "message": self.message.to_json() if self.message else None,
             "duration": round(self.duration, 4),
+            **({"assessment": self.assessment.to_json()} if self.assessment else {}),
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> CheckResult:
         message = data.get("message")
+        assessment = data.get("assessment")
         return cls(
             id=data["id"],
             title=data["title"],
@@ -80,6 +134,7 @@ class CheckResult:
             verdict=Verdict(data["verdict"]),
             message=Message.from_json(message) if message else None,
             duration=float(data.get("duration", 0.0)),
+            assessment=Assessment.from_json(assessment) if assessment else None,
         )
 
 
@@ -108,7 +163,9 @@ class LabReport:
     where its wires and output are, relative to the workspace where it is inside.
     ``digest`` is of what was handed in (empty when unknown). ``parts`` says on whose
     parts it ran: for each ``part``, ``title``, ``lab``, ``own``, ``why`` it is lent,
-    ``changed`` since its lab passed, ``asked_for`` by this very lab.
+    ``changed`` since its lab passed, ``asked_for`` by this very lab. ``judged_parts`` has
+    the digest of each part as it was judged. ``assessed`` is when the learner last judged
+    an answer in it (seconds since the epoch, 0 for never).
     """
 
     lab: str
@@ -126,6 +183,8 @@ class LabReport:
     digest: str = ""
     course: str = ""
     parts: list[dict[str, Any]] = field(default_factory=list)
+    judged_parts: dict[str, str] = field(default_factory=dict)
+    assessed: float = 0.0
 
     @property
     def verdict(self) -> Verdict:
@@ -142,6 +201,11 @@ class LabReport:
     @property
     def points(self) -> int:
         return sum(result.points for result in self.checks)
+
+    @property
+    def self_assessed(self) -> list[CheckResult]:
+        """What is passed by the learner's own judgement, and marked by the instructor alone."""
+        return [result for result in self.checks if result.self_assessed]
 
     def result(self, check_id: str) -> CheckResult | None:
         """The result of one check by its stable id, or None where it was not run."""
@@ -166,6 +230,8 @@ class LabReport:
             "run_dir": self.run_dir,
             "digest": self.digest,
             "parts": list(self.parts),
+            "judged_parts": dict(self.judged_parts),
+            "assessed": self.assessed,
             "checks": [result.to_json() for result in self.checks],
             "observations": [
                 {"check": seen.check, "name": seen.name, "value": seen.value}
@@ -199,6 +265,22 @@ class LabReport:
                 digest=data.get("digest", ""),
                 course=data.get("course", ""),
                 parts=[dict(part) for part in data.get("parts", [])],
+                judged_parts=dict(data.get("judged_parts", {})),
+                assessed=float(data.get("assessed", 0.0)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ReportError(f"this report is damaged ({error})") from error
+
+
+def joined(first: LabReport, second: LabReport, order: list[str]) -> LabReport:
+    """One report of two runs of the same lab's checks, the checks in this order.
+
+    What is said of the run as a whole is the second's, which is the one that ran programs.
+    """
+    results = {result.id: result for result in (*first.checks, *second.checks)}
+    second.checks = [results[id] for id in order if id in results]
+    second.observations = [*first.observations, *second.observations]
+    second.started = first.started
+    second.duration += first.duration
+    second.assessed = max(first.assessed, second.assessed)
+    return second

@@ -114,6 +114,8 @@ def progress_view(standing: Progress, course: Course) -> RenderableType:
         parts.append("")
     total = f"{standing.passed} of {len(standing.labs)} labs passed"
     parts.append(Text(f"{total}, {standing.earned} of {standing.points} points", "bold"))
+    if standing.self_assessed:
+        parts.append(Text(f"Self-assessed: {', '.join(standing.self_assessed)}", "dim"))
     parts += [Text(sentence, "yellow") for sentence in standing.damaged]
     upcoming = standing.next()
     if upcoming:
@@ -154,6 +156,11 @@ def gate_view(conditions: Sequence[ConditionProgress]) -> RenderableType:
         )
         if entry.condition.text:
             parts.append(Padding(prose(entry.condition.text), (0, 0, 0, 4)))
+        if entry.self_assessed:
+            named = ", ".join(entry.self_assessed)
+            parts.append(
+                Padding(f"Self-assessed, marked by your instructor: {named}", (0, 0, 0, 4))
+            )
         for group, lacks in entry.missing.items():
             if not lacks:
                 continue

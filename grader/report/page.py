@@ -55,6 +55,7 @@ def whole(standing: Progress, only: set[str] | None = None) -> str:
         *(_condition(condition) for condition in gate(standing)),
         "<h2>Labs</h2>",
         _table(standing.labs),
+        *_for_the_instructor(shown),
         *(_lab(entry) for entry in shown),
     ]
     return (
@@ -93,8 +94,39 @@ def _condition(entry: ConditionProgress) -> str:
     )
     return (
         f"<h3>{entry.condition.number}. {_prose(entry.condition.title)}: {word}</h3>"
-        f"<p>{_prose(entry.condition.text)}</p>" + (f"<ul>{lacks}</ul>" if lacks else "")
+        f"<p>{_prose(entry.condition.text)}</p>"
+        + (
+            f"<p>Self-assessed: {html.escape(', '.join(entry.self_assessed))}</p>"
+            if entry.self_assessed
+            else ""
+        )
+        + (f"<ul>{lacks}</ul>" if lacks else "")
     )
+
+
+def _for_the_instructor(entries: Iterable[LabProgress]) -> list[str]:
+    """What was judged by the learner alone: the question, the sentence, the points, a place for a mark."""
+    own = [check for entry in entries if entry.report for check in entry.report.self_assessed]
+    if not own:
+        return []
+    parts = [
+        "<h2>For the instructor: self-assessed answers</h2>",
+        "<p>The grader knows these sentences neither as right nor as wrong. The learner found "
+        "each point in them; the mark is yours.</p>",
+    ]
+    for check in own:
+        said = check.assessment
+        assert said is not None
+        points = "".join(f"<li>☑ {_prose(text)}</li>" for _, text in said.points)
+        parts.append(
+            f'<section class="finding" aria-label="{html.escape(check.id)}, to be marked">'
+            f"<b>{html.escape(check.id)}</b> {_prose(check.title)}"
+            f"<dl><dt>question</dt><dd>{_prose(said.question)}</dd><dt>answer</dt>"
+            f'<dd><pre tabindex="0">{html.escape(_anonymous(said.text))}</pre></dd>'
+            f"<dt>points</dt><dd><ul>{points}</ul></dd>"
+            f"<dt>mark</dt><dd>____ of {check.points}</dd></dl></section>"
+        )
+    return parts
 
 
 def _table(entries: Iterable[LabProgress]) -> str:
@@ -116,7 +148,7 @@ def _lab(entry: LabProgress) -> str:
     assert report is not None
     rows = "".join(
         f"<tr><td>{_badge(c.verdict.value)}</td><td>{_prose(c.title)}<br>"
-        f'<code class="mute">{html.escape(c.id)}</code></td><td>{c.evidence}</td>'
+        f'<code class="mute">{html.escape(c.id)}</code>{_own_judgement(c)}</td><td>{c.evidence}</td>'
         f"<td>{c.earned}/{c.points}</td></tr>"
         for c in report.checks
     )
@@ -129,6 +161,10 @@ def _lab(entry: LabProgress) -> str:
         *(_observation(seen) for seen in report.observations),
     ]
     return "\n".join(parts)
+
+
+def _own_judgement(check: CheckResult) -> str:
+    return '<br><span class="mute">self-assessed</span>' if check.self_assessed else ""
 
 
 def _facts(report: LabReport) -> str:

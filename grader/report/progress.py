@@ -42,6 +42,11 @@ class LabProgress:
     def passed(self) -> bool:
         return self.standing == Verdict.PASS.value
 
+    @property
+    def self_assessed(self) -> tuple[str, ...]:
+        """The checks that the learner's own judgement passes, which the instructor marks."""
+        return tuple(one.id for one in self.report.self_assessed) if self.report else ()
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -64,6 +69,11 @@ class Progress:
     def passed(self) -> int:
         return sum(entry.passed for entry in self.labs)
 
+    @property
+    def self_assessed(self) -> tuple[str, ...]:
+        """The checks that are passed by the learner's own judgement."""
+        return tuple(check for entry in self.labs for check in entry.self_assessed)
+
     def of(self, lab_id: str) -> LabProgress:
         return next(entry for entry in self.labs if entry.lab.id == lab_id)
 
@@ -79,6 +89,7 @@ class Progress:
             "labs": len(self.labs),
             "earned": self.earned,
             "points": self.points,
+            "self_assessed": list(self.self_assessed),
             "next": upcoming.id if (upcoming := self.next()) else None,
             "damaged": list(self.damaged),
             "standing": [
@@ -89,6 +100,7 @@ class Progress:
                     "standing": entry.standing,
                     "earned": entry.earned,
                     "points": entry.points,
+                    "self_assessed": list(entry.self_assessed),
                     "checked": entry.report.started if entry.report else None,
                 }
                 for entry in self.labs
@@ -143,6 +155,11 @@ class ConditionProgress:
     def met(self) -> bool:
         """Met when it has labs and nothing is missing: a condition without evidence is not met."""
         return bool(self.labs) and not any(self.missing.values())
+
+    @property
+    def self_assessed(self) -> tuple[str, ...]:
+        """The checks in it that the learner's own judgement passes."""
+        return tuple(check for entry in self.labs for check in entry.self_assessed)
 
 
 def gate(standing: Progress, loaded: Course | None = None) -> list[ConditionProgress]:

@@ -126,11 +126,14 @@ class _Checks:
             word = result.verdict.value
             verdict = Text(mark(word) if narrow else f"{mark(word)} {word}", STYLE[word])
             points = Text(f"{result.earned}/{result.points}", "" if result.earned else "dim")
+            title = prose(result.title)
+            if result.self_assessed:
+                title.append("\nself-assessed: the mark is your instructor's", "dim")
             if narrow:
-                named = Text.assemble((result.id, "bold"), "\n", prose(result.title))
+                named = Text.assemble((result.id, "bold"), "\n", title)
                 table.add_row(verdict, named, points)
             else:
-                table.add_row(verdict, Text(result.id), prose(result.title), points)
+                table.add_row(verdict, Text(result.id), title, points)
         yield table
 
 
@@ -188,6 +191,8 @@ def _evidence(lines: Sequence[str]) -> Text:
 def _summary(report: LabReport) -> Text:
     word = report.verdict.value
     facts = [f"{report.earned} of {report.points} points"] if report.points else []
+    if own := sum(result.points for result in report.self_assessed):
+        facts.append(f"{own} of them self-assessed")
     facts.append(f"{report.duration:.1f} s")
     if report.track:
         facts.append(report.track)

@@ -1,13 +1,15 @@
 """What the served site knows about its learner: reports as JSON, and a stream that follows them.
 
-Read-only: an answer is made of the reports, the lock of a running check and, after
-a pass, the reference answer. A GET starts nothing and writes nothing.
+An answer is made of the reports, the lock of a running check and, after a pass, the
+reference answer. A GET starts nothing and writes nothing. The one thing that a page may
+send is which points the learner finds in a sentence of theirs.
 
 ==============================  =================================================
 ``/-/phase4/state``             standing of every lab, gate, what runs, what is next
 ``/-/phase4/report/LAB``        the lab's latest report, whole
 ``/-/phase4/answer/LAB``        the reference answer; 403 until the lab has passed
 ``/-/phase4/events``            the state as server-sent events, again at each change
+``POST /-/phase4/assess``       ``{"check", "digest", "said"}``: the points of an answer
 ==============================  =================================================
 """
 
@@ -23,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from grader import course, workspace
+from grader.report import assessing, store
 from grader.report import progress as standings
-from grader.report import store
 from grader.report.model import ReportError
 from grader.site import answers
 
@@ -59,6 +61,31 @@ def answer(path: str) -> dict[str, Any]:
     raise Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
 
 
+def assess(body: bytes) -> dict[str, Any]:
+    """Keep what the learner found in a sentence; :class:`Refused` where it cannot be kept."""
+    try:
+        data = json.loads(body)
+        check, digest, said = data["check"], data["digest"], data["said"]
+    except (ValueError, KeyError, TypeError):
+        raise Refused(HTTPStatus.BAD_REQUEST, "This is no judgement of an answer.") from None
+    words = [check, digest, *said] if isinstance(said, list) else [None]
+    if not all(isinstance(word, str) for word in words):
+        raise Refused(HTTPStatus.BAD_REQUEST, "This is no judgement of an answer.")
+    here = _here()
+    if here is None:
+        raise Refused(HTTPStatus.CONFLICT, "There is no workspace.")
+
+    def busy(holder: str) -> None:
+        raise Refused(HTTPStatus.CONFLICT, "A check is running. Send it again when it is over.")
+
+    try:
+        with here.exclusive("assess", busy):
+            report = assessing.assess(here, check, digest, said)
+    except (assessing.AssessmentError, ReportError) as error:
+        raise Refused(HTTPStatus.CONFLICT, str(error)) from error
+    return report.to_json()
+
+
 def _here() -> workspace.Workspace | None:
     """The learner's workspace, None where there is none yet or it is another course's."""
     try:
@@ -88,6 +115,7 @@ def state() -> dict[str, Any]:
         "total": len(standing.labs),
         "earned": standing.earned,
         "points": standing.points,
+        "self_assessed": list(standing.self_assessed),
         "next": upcoming.id if upcoming else None,
         "labs": {
             entry.lab.id: {
@@ -98,6 +126,8 @@ def state() -> dict[str, Any]:
                 "points": entry.points,
                 "built": entry.lab.built,
                 "checked": entry.report.started if entry.report else None,
+                "assessed": entry.report.assessed if entry.report else 0,
+                "self_assessed": list(entry.self_assessed),
                 "opened": entry.lab.id in passed or bool(entry.report and entry.report.passed),
             }
             for entry in standing.labs
@@ -107,6 +137,7 @@ def state() -> dict[str, Any]:
                 "number": entry.condition.number,
                 "title": entry.condition.title,
                 "met": entry.met,
+                "self_assessed": list(entry.self_assessed),
                 "missing": {
                     group: [{"lab": one.lab.id, "what": one.what} for one in lacks]
                     for group, lacks in entry.missing.items()

@@ -1,10 +1,12 @@
 """The site's server: one small process, loopback only: the pages, and the learner's reports.
 
-It listens on 127.0.0.1 alone, answers GET and HEAD alone, and only to a Host that
-is this machine by name: a page on the web whose name was pointed at 127.0.0.1 gets
-nothing, nor does a request that a page of another origin makes. The learner's
-reports it gives to processes of the same user alone (:mod:`grader.site.peers`). It
-starts nothing and writes nothing but the file that says its port.
+It listens on 127.0.0.1 alone, and answers only to a Host that is this machine by name:
+a page on the web whose name was pointed at 127.0.0.1 gets nothing, nor does a request
+that a page of another origin makes. The learner's reports it gives to processes of the
+same user alone (:mod:`grader.site.peers`). It answers GET and HEAD; the one POST, by
+which a learner judges a sentence of theirs, has to say that it comes from a page of this
+very server, and be of the same user. It starts nothing, and writes nothing but that
+judgement and the file that says its port.
 
 A page that it sends says in its head that it is served live; the page's script then
 asks :mod:`grader.site.live` for the learner's verdicts. From any other server, or
@@ -54,6 +56,10 @@ POLICY = (
     "img-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'self'; "
     "form-action 'self'; object-src 'none'"
 )
+
+
+#: Bytes of what a page may send: the name of a check, a digest, and a few points.
+LONGEST_POST = 4096
 
 
 class ServeError(Exception):
@@ -163,7 +169,7 @@ def stop() -> bool:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Files below ``site/``; no listings, no other method, no other host."""
+    """Files below ``site/``; no listings, no other host, one POST and no other method."""
 
     server_version = "phase4"
     sys_version = ""
@@ -218,6 +224,45 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self._send(status, json.dumps(data).encode(), "application/json")
         else:
             super().do_GET()
+
+    def do_POST(self) -> None:
+        """The one thing that a page may send: see :func:`grader.site.live.assess`."""
+        from grader.site import live
+
+        # What is not read of a body would be taken for the next request.
+        self.close_connection = True
+        if self.path != live.PREFIX + "assess":
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED, "Unsupported method ('POST')")
+            return
+        try:
+            body = self._posted()
+            status, data = HTTPStatus.OK, live.assess(body)
+        except live.Refused as refusal:
+            status, data = refusal.status, {"problem": str(refusal)}
+        self._send(status, json.dumps(data).encode(), "application/json")
+
+    def _posted(self) -> bytes:
+        """The body of a POST that a page of this server sent, for this user; else Refused.
+
+        A browser names the page's origin with every POST. JSON is what no form of another
+        page can send without asking first, and nobody answers who asks.
+        """
+        from grader.site.live import Refused
+
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}" or (
+            self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
+        ):
+            raise Refused(HTTPStatus.FORBIDDEN, "Only a page of this site may send this.")
+        if not self._is_ours():
+            raise Refused(HTTPStatus.FORBIDDEN, "Only the learner's own user may send this.")
+        if self.headers.get_content_type() != "application/json":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This is no JSON.")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "How long it is has to be said.")
+        if int(length) > LONGEST_POST:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long.")
+        return self.rfile.read(int(length))
 
     def _is_ours(self) -> bool:
         """Whether whoever asks is this user; looked up once on a connection."""

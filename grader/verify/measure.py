@@ -13,6 +13,7 @@ from pathlib import Path
 
 from grader.cluster.several import several
 from grader.cut import CutError
+from grader.evidence.questions import NOT_ASSESSED
 from grader.labs.grading import grade, interrupt_all
 from grader.labs.grading_request import Request
 from grader.mistakes import MistakeError
@@ -21,6 +22,7 @@ from grader.verdict import Verdict
 from grader.verify import cited
 from grader.verify.model import Case, Kind, LabResult, Row, VerifyReport
 from grader.verify.subject import Subject
+from grader.verify.written import measured
 
 #: What no starter may be: a learner begins with something that builds and starts.
 _BROKEN = {"build-failed", "bad-program-toml", "program-not-started", "build-tool-missing"}
@@ -68,6 +70,7 @@ def measure(
                 checks, complaints = subject.complaints()
                 result = LabResult(subject.lab, checks=checks, complaints=complaints)
                 result.cited = cited.measure(subject.lab)
+                result.written = measured(subject)
                 report.labs.append(result)
 
                 def one(case: Case, subject: Subject = subject) -> Row:
@@ -177,6 +180,9 @@ def judged(case: Case, report: LabReport) -> list[str]:
         for result in report.checks:
             if result.verdict in (Verdict.FAIL, Verdict.NOT_GRADED):
                 message = result.message
+                # A sentence of a hand of its own is not failed: its writer judges it.
+                if case.kind == "variant" and message and message.diagnosis == NOT_ASSESSED:
+                    continue
                 why = f"{message.diagnosis or 'no diagnosis'}: {message.seen}" if message else "?"
                 found.append(f"a right answer gets {result.verdict.value} at {result.id} ({why})")
     elif case.kind == "starter":

@@ -76,11 +76,51 @@ class Row:
 
 
 @dataclass
+class Sentences:
+    """One written check, measured by sentences of many hands.
+
+    ``right`` and ``wrong`` count the outcomes: ``known`` right, a named wrong ``claim``,
+    for the ``learner`` to judge, ``unreadable``. ``false_fails`` are right sentences that
+    do worse than being left to the learner, ``false_passes`` wrong ones known as right.
+    """
+
+    check: str
+    right: dict[str, int] = field(default_factory=dict)
+    wrong: dict[str, int] = field(default_factory=dict)
+    false_fails: list[str] = field(default_factory=list)
+    false_passes: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.all_complaints
+
+    @property
+    def all_complaints(self) -> list[str]:
+        return [
+            *(f"a right sentence is failed: {text}" for text in self.false_fails),
+            *(f"a wrong sentence is known as right: {text}" for text in self.false_passes),
+            *self.complaints,
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "check": self.check,
+            "right": self.right,
+            "wrong": self.wrong,
+            "false_fails": list(self.false_fails),
+            "false_passes": list(self.false_passes),
+            "complaints": list(self.complaints),
+        }
+
+
+@dataclass
 class LabResult:
     """One lab: its cases, and what is wrong with it apart from any of them.
 
     ``checks`` is each check's id with the names of the mistakes that fail it,
-    ``cited`` what became of each line that could be cited.
+    ``cited`` what became of each line that could be cited, ``written`` what was
+    measured of its answers in sentences.
     """
 
     lab: str
@@ -88,10 +128,11 @@ class LabResult:
     checks: dict[str, list[str]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     cited: list[CitedRow] = field(default_factory=list)
+    written: list[Sentences] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        return not self.all_complaints and all(row.ok for row in self.rows)
+        return not self.all_complaints and all(one.ok for one in (*self.rows, *self.written))
 
     @property
     def all_complaints(self) -> list[str]:
@@ -108,6 +149,11 @@ class LabResult:
                 for question in self.cited
                 for complaint in question.complaints
             ]
+            + [
+                f"{one.check}: {complaint}"
+                for one in self.written
+                for complaint in one.all_complaints
+            ]
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -117,6 +163,7 @@ class LabResult:
             "checks": self.checks,
             "rows": [row.to_json() for row in self.rows],
             "cited": [question.to_json() for question in self.cited],
+            "written": [one.to_json() for one in self.written],
             "complaints": list(self.complaints),
         }
 

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from grader.report import store
-from grader.report.model import CheckResult, LabReport, Observation, ReportError, overall
+from grader.report.model import (
+    Assessment,
+    CheckResult,
+    LabReport,
+    Observation,
+    ReportError,
+    joined,
+    overall,
+)
 from grader.verdict import Message, Verdict
 
 P, F, N, U = Verdict.PASS, Verdict.FAIL, Verdict.NOT_GRADED, Verdict.UNKNOWN
@@ -57,6 +65,33 @@ def report(lab: str = "4.1.2", verdict: Verdict = F) -> LabReport:
 def test_json_there_and_back() -> None:
     one = report()
     assert LabReport.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def judged(said: tuple[str, ...] | None, verdict: Verdict) -> CheckResult:
+    points = (("a", "It is a."), ("b", "It is b."))
+    about = Assessment("Why?", "Because.", "0" * 64, points, said, 1700000001.5)
+    told = None if verdict is P else Message("expected.", "seen.")
+    return CheckResult("4.1.2/three", "Three", 1, "written", verdict, told, 0.1, about)
+
+
+def test_a_judgement_of_ones_own_is_kept_and_is_a_pass_with_a_mark() -> None:
+    for said, verdict in ((None, N), (("a",), N), (("a", "b"), P)):
+        one = report(verdict=P)
+        one.checks.append(judged(said, verdict))
+        assert LabReport.from_json(json.loads(json.dumps(one.to_json()))) == one
+        assert (one.passed, one.earned) == ((True, 6) if verdict is P else (False, 5))
+        assert [check.id for check in one.self_assessed] == ["4.1.2/three"] * (verdict is P)
+    assert judged(("a",), N).assessment.missing == ("It is b.",)
+
+
+def test_two_runs_of_one_lab_are_one_report() -> None:
+    first, second = report(verdict=P), report(verdict=P)
+    first.checks, second.checks = [judged(None, N)], second.checks[:]
+    first.started, second.started = 10.0, 20.0
+    one = joined(first, second, ["4.1.2/one", "4.1.2/three", "4.1.2/two"])
+    assert [check.id for check in one.checks] == ["4.1.2/one", "4.1.2/three", "4.1.2/two"]
+    assert (one.started, one.duration, len(one.observations)) == (10.0, 3.0, 2)
+    assert one.verdict is N
 
 
 def test_only_pass_scores() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from grader import course
+from grader.report.model import LabReport
 from tests.once import once
 
 ROOT = Path(__file__).parents[2]
@@ -58,3 +60,23 @@ def served(built: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         running.stopped.set()
         running.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def checked(workspace: Path) -> LabReport:
+    """A workspace whose 4.1.2 was checked, and has two sentences for the learner to judge."""
+    from grader import workspace as folders
+    from grader.labs import grading
+    from grader.labs.grading_request import Request
+    from grader.report import assessing
+
+    here = folders.find()
+    lab = course.load().lab("4.1.2")
+    answer = ROOT / "solutions" / "4.1.2" / "variants" / "list-form" / "answers.md"
+    text = answer.read_text(encoding="utf-8")
+    text = text.replace("why: one lookup", "why: one <img src=x onerror=alert(1)> lookup")
+    (here.folder(lab) / "answers.md").write_text(text, encoding="utf-8")
+    report = grading.grade(Request.of(lab, here.folder(lab), here.new_run("4.1.2")))
+    report = assessing.settled(here, report, here.folder(lab))
+    assessing.file(here, lab, report)
+    return report

@@ -6,6 +6,7 @@ there is none these tests are skipped, and CI, which has one, runs them.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -172,6 +173,71 @@ def test_a_verdict_appears_on_the_open_page_without_a_reload(
     page.wait_for_selector(".p4-answer details")
     assert "answers.md" in page.inner_text(".p4-answer")
     assert page.evaluate("window.stillTheSamePage") is True
+    page.context.close()
+
+
+def test_a_sentence_is_judged_by_its_writer_on_the_open_page(
+    browser, served: str, checked
+) -> None:
+    from grader import workspace as folders
+    from grader.report import store
+    from grader.verdict import Verdict
+
+    def result():
+        return store.load(folders.find().reports, "4.1.2").result("4.1.2/payment-why")
+
+    page = open_page(browser, f"{served}/4.1/4.1.2.html")
+    form = page.locator("form[aria-label^='4.1.2/payment-why']")
+    form.wait_for()
+    assert "not yet assessed" in form.inner_text() and "what does it read" in form.inner_text()
+    assert "<img src=x onerror" in form.locator("blockquote").inner_text()
+    assert form.locator("img").count() == 0
+    boxes = form.get_by_role("checkbox")
+    assert boxes.count() == 2 and not boxes.nth(0).is_checked() and not boxes.nth(1).is_checked()
+    assert findings(page) == []
+    page.evaluate("window.stillTheSamePage = true")
+
+    boxes.nth(0).focus()
+    page.keyboard.press("Space")
+    form.get_by_role("button").press("Enter")
+    page.wait_for_selector("form[aria-label^='4.1.2/payment-why'] >> text=not yet. A point")
+    assert result().verdict is Verdict.NOT_GRADED and result().assessment.said == ("from-the-cache",)
+    assert boxes.nth(0).is_checked() and not boxes.nth(1).is_checked()
+    assert "as the cache has it" in page.locator(".p4-message").first.inner_text()
+
+    page.click("form[aria-label^='4.1.2/payment-why'] label:has-text('whatever was in the event')")
+    form.get_by_role("button").click()
+    page.wait_for_selector("form[aria-label^='4.1.2/payment-why'] >> text=self-assessed")
+    page.wait_for_selector("[data-check='4.1.2/payment-why'] [data-v=PASS]")
+    assert result().self_assessed
+    assert page.evaluate("window.stillTheSamePage") is True
+    assert findings(page) == []
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.goto(f"{served}/progress.html")
+    page.wait_for_selector(".p4-live >> text=marked by your instructor: 4.1.2/payment-why")
+    page.context.close()
+
+
+def test_no_page_of_another_origin_judges_a_sentence(browser, served: str, checked) -> None:
+    from grader import workspace as folders
+    from grader.report import assessing
+
+    asked = checked.result("4.1.2/payment-why").assessment
+    body = json.dumps({"check": "4.1.2/payment-why", "digest": asked.digest, "said": []})
+    # The same server by its other name is another origin to a browser.
+    page = open_page(browser, f"{served.replace('127.0.0.1', 'localhost')}/404.html")
+    for mode, kind in (("cors", "application/json"), ("no-cors", "text/plain")):
+        page.evaluate(
+            """async ([address, body, mode, kind]) => {
+              try {
+                await fetch(address, { method: "POST", mode, body,
+                                       headers: { "Content-Type": kind } });
+              } catch (refused) {}
+            }""",
+            [f"{served}/-/phase4/assess", body, mode, kind],
+        )
+    assert folders.find().record(assessing.RECORD) == {}
     page.context.close()
 
 
