@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
+from grader.conformance.past import Past, Said
 from grader.conformance.processes import wait
 from grader.conformance.trial import Trial
 from grader.runner import RunningProgram
@@ -321,6 +322,23 @@ class Bench:
         """Wait for the end of the process; False after ``timeout`` s, or once ``unless()``."""
         wait(program, timeout, unless)
         return program.exited is not None
+
+    def past(self) -> Past:
+        """What has happened to this scenario's WebApps up to now, and what of it was whose."""
+        now = time.time()
+        said = [
+            Said(p.client, self._processes.record(p), self._processes.marks(p))
+            for p in self.programs()
+        ]
+        elsewhere = self.history.webapp_namespaces() | set(self.trial.namespaces)
+        return Past(
+            self.history.within(self._namespaces),
+            said,
+            self._namespaces,
+            elsewhere=elsewhere,
+            now=now,
+            patience=self.patience,
+        )
 
     def programs(self) -> list[RunningProgram]:
         """The processes that this scenario is about: its own, or the shared one."""

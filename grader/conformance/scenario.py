@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from grader.conformance.bench import Bench
+from grader.conformance.invariants import watch
 from grader.conformance.trial import Trial
 from grader.verdict import Message, Outcome, Verdict
 
@@ -87,6 +88,12 @@ def registered(part: str | None = None) -> list[Scenario]:
     ]
 
 
+def _require_nothing_broken(bench: Bench) -> None:
+    """Raise the first of what the scenario's whole past breaks, whatever it was about."""
+    for invariant, fail in watch(bench.past()):
+        raise fail
+
+
 def judge(one: Scenario, trial: Trial) -> Result:
     """Run a scenario to a result. What is not an Outcome is the suite's own fault: UNKNOWN."""
     began, started = time.monotonic(), time.time()
@@ -97,6 +104,7 @@ def judge(one: Scenario, trial: Trial) -> Result:
             trial.processes.share(one.resyncing)
         one.run(bench)
         verdict = Verdict.PASS
+        _require_nothing_broken(bench)
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message
     except Exception as error:
