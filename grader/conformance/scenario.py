@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from grader.conformance import sentences
 from grader.conformance.bench import Bench
 from grader.conformance.invariants import watch
 from grader.conformance.trial import Trial
-from grader.verdict import Message, Outcome, Verdict
+from grader.conformance.sentences import Sentence
+from grader.verdict import Fail, Message, Outcome, Verdict
 
 Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
 
@@ -88,10 +90,20 @@ def registered(part: str | None = None) -> list[Scenario]:
     ]
 
 
+def _with(message: Message, these: Sequence[Sentence]) -> dict[str, Any]:
+    """A message's fields, with the contract's sentences below what it shows."""
+    shown = (*message.evidence, *sentences.shown(these))
+    return {**message.to_json(), "evidence": shown}
+
+
 def _require_nothing_broken(bench: Bench) -> None:
     """Raise the first of what the scenario's whole past breaks, whatever it was about."""
     for invariant, fail in watch(bench.past()):
-        raise fail
+        raise Fail(**_with(fail.message, sentences.watched_by(invariant.id)))
+
+
+def _names_one(message: Message) -> bool:
+    return any(line.startswith("contract ") for line in message.evidence)
 
 
 def judge(one: Scenario, trial: Trial) -> Result:
@@ -107,6 +119,9 @@ def judge(one: Scenario, trial: Trial) -> Result:
         _require_nothing_broken(bench)
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message
+        judged = sentences.judged_by(one.id)
+        if verdict is Verdict.FAIL and len(judged) == 1 and not _names_one(message):
+            message = Message(**_with(message, judged))
     except Exception as error:
         verdict = Verdict.UNKNOWN
         trial.log(traceback.format_exc())

@@ -55,9 +55,12 @@ class Invariant:
     find: Callable[[Past], Iterator[Fail]]
 
 
-#: The names of what every wait for a WebApp to converge compares: see
+#: What every wait for a WebApp compares, by name: see
 #: :func:`grader.conformance.contract.shortfalls`.
-AT_REST = ("converged", "gone")
+AT_REST = {
+    "converged": "a WebApp that exists has converged, wherever a scenario waits for it",
+    "gone": "a WebApp that was deleted is gone, its Pods and its record with it",
+}
 
 #: In the order in which they are told: what destroyed something goes first.
 WATCHED = (
@@ -70,10 +73,12 @@ WATCHED = (
     Invariant("nothing-for-the-going", "nothing is created for a going WebApp", going.nothing_made),
     Invariant("nothing-for-the-gone", "nothing is written for a gone WebApp", going.nothing_after),
     Invariant("never-too-many", "no more Pods than wanted", pods.never_too_many),
+    Invariant("wanted-pods-kept", "no Pod is deleted that is wanted", pods.wanted_kept),
     Invariant("lease-held", "no write without the lease", leases.held),
     Invariant("status-justified", "a status claims what was so", status.justified),
     Invariant("status-current", "a status does not stay wrong", status.current),
     Invariant("transition-times", "lastTransitionTime moves with the status", status.transitions),
+    Invariant("no-crash", "no process ends by itself", requests.no_crash),
     Invariant("no-loop", "no request is sent in a loop", requests.no_loop),
     Invariant("pauses-start-small", "pauses start small again", requests.pauses),
 )

@@ -7,11 +7,63 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from grader.conformance import contract
+from grader.conformance.contract import is_ready
 from grader.verdict import Fail
 from grader.witness import describe
 
 if TYPE_CHECKING:
+    from grader.conformance.history import State
     from grader.conformance.past import Past
+    from grader.wire.records import Exchange
+
+
+#: Seconds. A spec that was the live one so recently may still be acted on.
+_STALE = 2.0
+
+
+def wanted_kept(past: Past) -> Iterator[Fail]:
+    """No Pod is deleted that is Ready, of the wanted image and one of no more than are wanted."""
+    apps: dict[str, list] = defaultdict(list)
+    for state in past.states(resource="webapps"):
+        apps[state.uid].append(state)
+    hit = {uid: e for e, uid in past.deleted() if e.resource == "pods"}
+    before: dict[str, list[dict]] = {}
+    for moment in past.moments():
+        e = hit.get(moment.state.uid)
+        standing = moment.world.standing
+        went = moment.state.type == "DELETED" or contract.is_terminating(moment.state.object)
+        if e is not None and went and moment.world.webapp is not None:
+            hit.pop(moment.state.uid)
+            yield from _needless(moment.state, before[moment.uid], apps[moment.uid], e)
+        before[moment.uid] = standing
+
+
+def _needless(
+    went: State, standing: list[dict], states: list[State], e: Exchange
+) -> Iterator[Fail]:
+    pod = next((p for p in standing if p["metadata"]["uid"] == went.uid), None)
+    # By revision: the suite's own watch may be behind the operator's.
+    known = [s for s in states if s.revision < went.revision]
+    recent = [s for s in known if s.seen < e.t_request - _STALE][-1:]
+    recent += [s for s in known if s.seen >= e.t_request - _STALE]
+    if pod is None or not is_ready(pod) or not recent:
+        return
+    if all(
+        len(standing) <= contract.wanted(s.object)
+        and s.object["spec"]["image"] in contract.images(pod)
+        and not contract.is_terminating(s.object)
+        for s in recent
+    ):
+        yield Fail(
+            "No Pod is deleted that the spec wants.",
+            f"The operator deleted Pod {pod['metadata']['name']}, which was Ready, had the wanted "
+            f"image and was one of {len(standing)}; {contract.wanted(recent[-1].object)} are wanted.",
+            why="A replaced Pod is an unnecessary outage; a delete cannot be undone.",
+            next="Before you delete, get the live object from the API server, and compare its UID "
+            "and generation with those you decided on.",
+            diagnosis="replaced-what-was-right",
+            evidence=[describe(e)],
+        )
 
 
 def never_too_many(past: Past) -> Iterator[Fail]:

@@ -21,6 +21,30 @@ MOST_A_SECOND = 50
 LONG = 3.0
 
 
+#: Signals with which the suite ends a process, as exit codes.
+_ENDED = (0, -9, -15, None)
+
+
+def no_crash(past: Past) -> Iterator[Fail]:
+    """No process ended by itself; one that takes part in an election may, when it loses."""
+    for said in past.said:
+        if any(e.resource == "leases" for e in said.exchanges):
+            continue
+        codes = [mark.data.get("code") for mark in said.marks if mark.what == "process_exited"]
+        for code in codes:
+            if code not in _ENDED:
+                yield Fail(
+                    "The operator runs until it is told to stop.",
+                    f"{said.client} ended by itself, with exit code {code}.",
+                    why="An operator that crashes does nothing until it is restarted, and then "
+                    "most likely crashes on the same object.",
+                    next="The end of its standard error is in the run's folder.",
+                    diagnosis="operator-died",
+                    evidence=[describe(e) for e in past.writes[-3:]],
+                )
+                break
+
+
 def no_loop(past: Past) -> Iterator[Fail]:
     """The same request fails, or changes nothing, no more than so many times in a second."""
     idle = {id(e) for e in _without_effect(past)}
