@@ -41,7 +41,12 @@ def contract() -> str:
         these = [one for one in sentences() if one.id.startswith(letter)]
         parts.append(f"## {head}\n")
         if all(one.open for one in these):
-            parts += ["| | |", "|---|---|", *(f"| **{o.id}** | {cell(o.text)} |" for o in these), ""]
+            parts += [
+                "| | |",
+                "|---|---|",
+                *(f"| **{o.id}** | {cell(o.text)} |" for o in these),
+                "",
+            ]
             continue
         parts += ["| | | Judged by | Always watched by | Shown by |", "|---|---|---|---|---|"]
         for one in these:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
 from grader.conformance.past import Past, Said
-from grader.conformance.processes import wait
+from grader.conformance.processes import STARTING, wait
 from grader.conformance.trial import Trial
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Unknown
@@ -263,7 +263,8 @@ class Bench:
             "evidence": found.evidence,
         }
         # What the exchanges show goes before what the scenario assumes.
-        fields.update({key: value for key, value in fail.items() if value and not found.name})
+        if not found.name and diagnosis.fits(fail.get("diagnosis", ""), problems):
+            fields.update({key: value for key, value in fail.items() if value})
         return Fail(
             f"After {doing}, the WebApp converges within {timeout * self.patience:g} s.",
             " ".join(shown) or "It converged and then changed again.",
@@ -308,6 +309,16 @@ class Bench:
     ) -> bool:
         """Wait until the process has had such an exchange; False after ``timeout`` s or its end."""
         return self._processes.wait_exchange(program, predicate, timeout)
+
+    def restart(self, program: RunningProgram) -> None:
+        """Start a process that has ended again; until it has asked for WebApps, or ended."""
+        since = time.time()
+        program.start()
+        self.wait_exchange(
+            program,
+            lambda e: e.t_request >= since and e.resource == "webapps" and e.status == 200,
+            STARTING,
+        )
 
     def fires(self, program: RunningProgram, rule: RuleHandle, timeout: float) -> bool:
         """Wait until a rule has acted; False after ``timeout`` s or the process's end."""

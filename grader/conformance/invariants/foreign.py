@@ -55,7 +55,9 @@ def objects(past: Past) -> Iterator[Fail]:
     yield from _deleted_pods(past)
     for change in past.changes:
         if change.exchange.resource == "pods" and change.before is not None:
-            if not _may_change(change.before) and not _was_ours(past, change.uid, change.exchange.t):
+            if not _may_change(change.before) and not _was_ours(
+                past, change.uid, change.exchange.t
+            ):
                 yield _touched(change.exchange, change.before)
     for e in past.writes:
         if e.resource == "webapps" and not e.subresource and e.applied:

@@ -77,9 +77,7 @@ def no_loop(past: Past) -> Iterator[Fail]:
 def _without_effect(past: Past) -> Iterable[Exchange]:
     made = {id(change.exchange) for change in past.changes}
     return (
-        e
-        for e in past.writes
-        if e.applied and e.verb in ("update", "patch") and id(e) not in made
+        e for e in past.writes if e.applied and e.verb in ("update", "patch") and id(e) not in made
     )
 
 
