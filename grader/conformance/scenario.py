@@ -11,8 +11,8 @@ from typing import Any, Literal
 from grader.conformance import sentences
 from grader.conformance.bench import Bench
 from grader.conformance.invariants import watch
-from grader.conformance.trial import Trial
 from grader.conformance.sentences import Sentence
+from grader.conformance.trial import Trial
 from grader.verdict import Fail, Message, Outcome, Verdict
 
 Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
