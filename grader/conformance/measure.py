@@ -43,8 +43,12 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """Caught, and called by its name: alone, or as one of two that are possible."""
-        return self.verdict is Verdict.FAIL and self.wanted in self.diagnosis.split(" or ")
+        return self.verdict is Verdict.FAIL and is_called(self.diagnosis, self.wanted)
+
+
+def is_called(diagnosis: str, wanted: str) -> bool:
+    """Whether a fault is called by that name: alone, or as one of two that are possible."""
+    return wanted in diagnosis.split(" or ")
 
 
 def operator(

@@ -91,8 +91,8 @@ def registered(part: str | None = None) -> list[Scenario]:
 
 
 def _with(message: Message, these: Sequence[Sentence]) -> dict[str, Any]:
-    """A message's fields, with the contract's sentences below what it shows."""
-    shown = (*message.evidence, *sentences.shown(these))
+    """A message's fields, with the contract's sentences above what it shows."""
+    shown = (*sentences.shown(these), *message.evidence)
     return {**message.to_json(), "evidence": shown}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from grader.conformance.invariants import foreign, going, leases, pods, requests, status
@@ -65,7 +66,16 @@ AT_REST = {
 #: In the order in which they are told: what destroyed something goes first.
 WATCHED = (
     Invariant("foreign-objects", "only its own Pods and records are written", foreign.objects),
-    Invariant("foreign-fields", "what others wrote stays as they wrote it", foreign.fields),
+    *(
+        Invariant(
+            f"foreign-on-{resource}", f"{what} stays", partial(foreign.fields, resource=resource)
+        )
+        for resource, what in (
+            ("pods", "what others wrote on a Pod"),
+            ("configmaps", "what others wrote on a record"),
+            ("webapps", "what others wrote on a WebApp"),
+        )
+    ),
     Invariant("spec-untouched", "the spec is the user's alone", foreign.spec),
     Invariant("own-finalizers", "no finalizer but the one is left", foreign.finalizers),
     Invariant("finalizer-first", "finalizer before record", going.finalizer_first),

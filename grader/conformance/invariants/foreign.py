@@ -153,11 +153,15 @@ def _elsewhere(past: Past) -> Iterator[Fail]:
                 )
 
 
-def fields(past: Past) -> Iterator[Fail]:
-    """No key that somebody else put on a Pod, a record or a WebApp is changed or removed."""
-    changes = {id(change.exchange): change for change in past.changes}
+def fields(past: Past, resource: str) -> Iterator[Fail]:
+    """No key that somebody else put on an object of that kind is changed or removed."""
+    changes = {
+        id(change.exchange): change
+        for change in past.changes
+        if change.exchange.resource == resource
+    }
     own: dict[str, set[_Path]] = defaultdict(set)
-    for state in past.states():
+    for state in past.states(resource=resource):
         e = past.by(state)
         change = changes.pop(id(e), None) if e is not None else None
         if change is not None:
