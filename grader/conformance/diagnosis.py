@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -189,6 +190,14 @@ def _of_attempts(writes: list[Any], missing: set[str]) -> Iterator[Diagnosis]:
                 "On a retry, read the object again and compute the change from its current state.",
                 (f"{verb} {target} {name}", *(describe(e) for e in stale[-3:])),
             )
+        elif target in missing and _failed(last) and (pause := _pausing(attempts)):
+            yield Diagnosis(
+                "pauses-too-long",
+                "The write failed, and the next attempt is not due yet: the pause between two of "
+                f"them had grown to {pause:.0f} s.",
+                "Let the pauses have a limit, and start small again after each success.",
+                tuple(describe(e) for e in attempts[-4:]),
+            )
         elif target in missing and _failed(last):
             yield Diagnosis(
                 "swallowed-error",
@@ -197,6 +206,15 @@ def _of_attempts(writes: list[Any], missing: set[str]) -> Iterator[Diagnosis]:
                 "Return the error to the worker, and let it requeue the key with backoff.",
                 (describe(last), f"…and nothing after it to {verb} {target} {name}."),
             )
+
+
+def _pausing(attempts: list[Any]) -> float | None:
+    """The last pause between attempts, where they were growing and the next may still come."""
+    failed = [e.t_request for e in attempts if _failed(e)]
+    pauses = [later - earlier for earlier, later in zip(failed, failed[1:], strict=False)]
+    growing = len(pauses) >= 3 and pauses[-1] > 1.0 and pauses[-1] > 1.5 * pauses[-2]
+    waiting = growing and time.time() - failed[-1] < 4 * pauses[-1]
+    return pauses[-1] if waiting else None
 
 
 #: What must be wrong for a name that a scenario expects: one of these, in a sentence of what is

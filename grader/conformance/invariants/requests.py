@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: doubles makes eight; five retries of a Conflict within each of those make forty.
 MOST_A_SECOND = 50
 #: Seconds. A first pause that no right operator makes after a success.
-LONG = 3.0
+LONG = 2.0
 
 
 #: Signals with which the suite ends a process, as exit codes.
