@@ -396,6 +396,7 @@ def test_pauses_after_a_success():
         for number in range(5):
             e = story.asked("create", "pods", ours("shop-0"), 500)
             e.t_request += number * (again or 0.05)
+        story.asked("create", "pods", ours("shop-0"), 201).t_request += 5 * (again or 0.05)
         story.t += 30.0
         story.stored("pods", ours("shop-0"))
     assert story.broken() == [("pauses-start-small", "never-forgets")]

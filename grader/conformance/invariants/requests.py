@@ -91,13 +91,12 @@ def pauses(past: Past) -> Iterator[Fail]:
             converged[moment.uid].append(moment.state.seen)
     for uid, app in past.webapps.items():
         meta = app["metadata"]
-        for same in _failing(past, uid, meta["namespace"], meta["name"]):
+        for same in _attempts(past, uid, meta["namespace"], meta["name"]):
             runs = _runs(same, converged[uid])
             for earlier, later in zip(runs, runs[1:], strict=False):
-                if len(earlier) < 4 or len(later) < 2:
+                if len(earlier) < 4 or len(later) < 3:
                     continue
-                first = earlier[1].t_request - earlier[0].t_request
-                again = later[1].t_request - later[0].t_request
+                first, again = first_pause(earlier), first_pause(later)
                 if again > LONG * past.patience and again > 8 * first:
                     yield Fail(
                         "After a success, the pause before the first retry is short again.",
@@ -122,27 +121,39 @@ def _held(past: Past) -> Iterator[bool]:
             )
 
 
-def _failing(past: Past, uid: str, namespace: str, name: str) -> list[list[Exchange]]:
-    """The failed attempts at each write for one WebApp."""
+def first_pause(attempts: list[Exchange]) -> float:
+    """Seconds: the longer of the first two pauses, as the first retry may be an event's doing."""
+    times = [e.t_request for e in attempts[:3]]
+    return max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+
+
+def _attempts(past: Past, uid: str, namespace: str, name: str) -> list[list[Exchange]]:
+    """The attempts at each write for one WebApp."""
     found: dict[tuple[str, ...], list[Exchange]] = defaultdict(list)
     alone = sum(app["metadata"]["namespace"] == namespace for app in past.webapps.values()) == 1
     for e in past.writes:
         mine = e.name in (name, f"record-{uid}") or (alone and e.namespace == namespace)
-        failed = e.status is not None and (e.status >= 500 or e.status == 409)
-        if mine and failed:
+        if mine and e.status is not None:
             found[e.client, e.verb, e.target].append(e)
     return list(found.values())
 
 
 def _runs(attempts: list[Exchange], converged: list[float]) -> list[list[Exchange]]:
-    """The attempts in groups: between two of them the WebApp had converged."""
+    """The attempts in groups, each from a failure to the success that ended it.
+
+    Between two groups the WebApp had converged.
+    """
     runs: list[list[Exchange]] = []
+    failing = False
     for e in attempts:
-        before = runs[-1][-1].t_request if runs else None
-        if before is None or any(before < t < e.t_request for t in converged):
-            runs.append([e])
-        else:
+        failed = e.status is not None and (e.status >= 500 or e.status == 409)
+        if failed and not failing:
+            before = runs[-1][-1].t_request if runs else None
+            if before is None or any(before < t < e.t_request for t in converged):
+                runs.append([])
+        if failed or failing:
             runs[-1].append(e)
+        failing = failed
     return runs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.conformance.bench import Bench
-from grader.conformance.invariants.requests import LONG
+from grader.conformance.invariants.requests import LONG, first_pause
 from grader.conformance.scenario import scenario
 from grader.verdict import Fail, NotGraded
 from grader.wire.records import Exchange
@@ -32,11 +32,11 @@ def fails_again(bench: Bench) -> None:
     if soon is None:
         raise NotGraded(
             "A create that fails is retried, so that it can fail again.",
-            f"It was sent once within {_PATIENCE:g} s.",
+            f"It was sent {len(first)} times within {_PATIENCE:g} s.",
             diagnosis="no-retry",
         )
     long = max(LONG * bench.patience, 8 * soon)
-    again, app = _fail(bench, app, 3, 2, long)
+    again, app = _fail(bench, app, 3, 3, long)
     pause = _pause(again)
     bench.measured["seconds before the first retry"] = [soon, pause]
     if pause is None or pause > long:
@@ -77,9 +77,8 @@ def _fail(
 
 
 def _pause(attempts: list[Exchange]) -> float | None:
-    """Seconds between the first two; None where there are not so many."""
-    times = [e.t_request for e in attempts[:2]]
-    return round(times[1] - times[0], 3) if len(times) == 2 else None
+    """Seconds before the first retry; None where there were not attempts enough to tell."""
+    return round(first_pause(attempts), 3) if len(attempts) >= 3 else None
 
 
 def _attempts(bench: Bench, namespace: str) -> list[Exchange]:
