@@ -347,6 +347,7 @@ class Bench:
             said,
             self._namespaces,
             elsewhere=elsewhere,
+            charged=self.trial.charged,
             now=now,
             patience=self.patience,
         )

@@ -94,8 +94,9 @@ class Moment:
 class Past:
     """The states and exchanges that concern the WebApps in ``namespaces``, up to ``now``.
 
-    ``elsewhere``: the namespaces in which somebody else's WebApps are. ``alone``: no
-    other scenario's WebApps were served by these processes at the time.
+    ``elsewhere``: the namespaces in which somebody else's WebApps are. ``charged``:
+    the writes outside all of these that a scenario has been failed for, by client
+    and number; whoever is failed for one adds it.
     """
 
     def __init__(
@@ -105,12 +106,14 @@ class Past:
         namespaces: Iterable[str],
         *,
         elsewhere: Iterable[str] = (),
+        charged: set[tuple[str, int]] | None = None,
         now: float = _FOREVER,
         patience: float = 1.0,
     ) -> None:
         self.said = list(said)
         self.namespaces = frozenset(namespaces)
         self.elsewhere = frozenset(elsewhere)
+        self.charged = set() if charged is None else charged
         self.now = now
         self.patience = patience
         self._states = sorted(states, key=lambda state: state.revision)

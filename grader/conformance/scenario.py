@@ -13,7 +13,7 @@ from grader.conformance.bench import Bench
 from grader.conformance.invariants import watch
 from grader.conformance.sentences import Sentence
 from grader.conformance.trial import Trial
-from grader.verdict import Fail, Message, Outcome, Verdict
+from grader.verdict import Fail, Message, NotGraded, Outcome, Verdict
 
 Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
 
@@ -102,6 +102,15 @@ def _require_nothing_broken(bench: Bench) -> None:
         raise Fail(**_with(fail.message, sentences.watched_by(invariant.id)))
 
 
+def _run(one: Scenario, bench: Bench) -> tuple[Verdict, Message | None]:
+    """PASS, or NOT GRADED with its message; raises what else the scenario raises."""
+    try:
+        one.run(bench)
+    except NotGraded as outcome:
+        return outcome.verdict, outcome.message
+    return Verdict.PASS, None
+
+
 def _names_one(message: Message) -> bool:
     return any(line.startswith("contract ") for line in message.evidence)
 
@@ -114,8 +123,8 @@ def judge(one: Scenario, trial: Trial) -> Result:
     try:
         if not one.alone:
             trial.processes.share(one.resyncing)
-        one.run(bench)
-        verdict = Verdict.PASS
+        verdict, message = _run(one, bench)
+        # What was seen to be broken is so, also where the scenario could not be graded.
         _require_nothing_broken(bench)
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message

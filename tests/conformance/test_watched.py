@@ -227,6 +227,16 @@ def test_a_pod_that_was_taken_away_a_moment_ago_may_still_be_hit():
     assert ("foreign-objects", "deleted-foreign-pod") in late.broken()
 
 
+def test_a_strangers_object_is_told_once():
+    story, charged = converged(), set()
+    for name, namespace in (("unrelated", "dns"), ("record-1", "dns")):
+        other = {"metadata": {"name": name, "namespace": namespace, "uid": name}, "data": {}}
+        story.asked("delete", "configmaps", other)
+    found = [("foreign-objects", "touched-a-strangers-object")]
+    assert story.broken(charged=charged) == found
+    assert story.broken(charged=charged) == []
+
+
 def test_the_spec_and_a_second_finalizer():
     story = converged()
     story.wrote(

@@ -134,23 +134,29 @@ def _touched(e: Any, pod: dict) -> Fail:
 
 
 def _elsewhere(past: Past) -> Iterator[Fail]:
-    """Writes in namespaces where there never was a WebApp."""
+    """Writes in namespaces where there never was a WebApp: they are no scenario's in particular,
+    and the first that looks is failed for all that there are by then."""
     known = past.namespaces | past.elsewhere | {DNS_NAMESPACE, LEASE_NAMESPACE}
+    found = []
     for said in past.said:
         for e in said.exchanges:
             if not e.applied or e.resource not in ("pods", "configmaps", "webapps"):
                 continue
             stranger = e.namespace not in known and e.resource != "configmaps"
             unrecorded = e.namespace == DNS_NAMESPACE and not e.name.startswith("record-")
-            if stranger or (unrecorded and e.verb != "create"):
-                yield Fail(
-                    "Objects that have nothing to do with a WebApp are left alone.",
-                    f"The operator sent {e.method} {e.path}.",
-                    why="Whoever it belongs to relies on it.",
-                    next="How did it come to be taken for a WebApp's?",
-                    diagnosis="touched-a-strangers-object",
-                    evidence=[describe(e)],
-                )
+            mine = stranger or (unrecorded and e.verb != "create")
+            if mine and (e.client, e.seq) not in past.charged:
+                found.append(e)
+    if found:
+        past.charged |= {(e.client, e.seq) for e in found}
+        yield Fail(
+            "Objects that have nothing to do with a WebApp are left alone.",
+            f"The operator sent {found[0].method} {found[0].path}.",
+            why="Whoever it belongs to relies on it.",
+            next="How did it come to be taken for a WebApp's?",
+            diagnosis="touched-a-strangers-object",
+            evidence=[describe(e) for e in found[:4]],
+        )
 
 
 def fields(past: Past, resource: str) -> Iterator[Fail]:
