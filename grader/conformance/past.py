@@ -210,14 +210,15 @@ class Past:
     @cached_property
     def _theirs(self) -> dict[tuple[str, int], Exchange]:
         """(UID, revision) of each state that was the operator's doing."""
-        found = {}
+        found: dict[tuple[str, int], Exchange] = {}
         for e in self.writes:
             if not e.applied or not isinstance(e.answer, dict):
                 continue
             meta = e.answer.get("metadata") or {}
             version = str(meta.get("resourceVersion", ""))
             if meta.get("uid") and version.isdigit():
-                found[meta["uid"], int(version)] = e
+                # The first: a later one that changed nothing has the same answer.
+                found.setdefault((meta["uid"], int(version)), e)
         return found
 
     def by(self, state: State) -> Exchange | None:

@@ -198,6 +198,15 @@ def test_a_key_that_the_operator_itself_put_there_is_its_own():
     assert story.broken() == []
 
 
+def test_a_write_that_changed_nothing_takes_no_state_from_the_one_that_made_it():
+    story = converged()
+    mine = story.wrote("patch", "pods", meta(ours("shop-0"), annotations={"mine": "1"}))
+    story.asked("patch", "pods", mine)
+    story.stored("pods", meta(ours("shop-0"), annotations={"mine": "edited"}))
+    story.wrote("patch", "pods", meta(ours("shop-0"), annotations={"mine": "2"}))
+    assert story.broken() == []
+
+
 def test_foreign_pods_are_neither_written_nor_deleted():
     others = worlds.pod("shop-0", owner="someone")
     others["metadata"]["uid"] = "another"

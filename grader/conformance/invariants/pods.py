@@ -76,7 +76,8 @@ def never_too_many(past: Past) -> Iterator[Fail]:
     most: dict[str, int] = defaultdict(int)
     lost: Counter[str] = Counter()
     for e in past.writes:
-        if e.verb == "create" and e.resource == "pods" and e.applied is not False:
+        # An apply creates as well.
+        if e.verb in ("create", "patch") and e.resource == "pods" and e.applied is not False:
             if e.status is None or e.status >= 400:
                 lost[e.namespace] += 1
     for moment in past.moments():
@@ -86,7 +87,7 @@ def never_too_many(past: Past) -> Iterator[Fail]:
         uid, standing = moment.uid, moment.world.standing
         most[uid] = max(most[uid], contract.wanted(app))
         e = past.by(moment.state)
-        if e is None or e.verb != "create" or moment.state.resource != "pods":
+        if e is None or moment.state.type != "ADDED" or moment.state.resource != "pods":
             continue
         rollout = any(app["spec"]["image"] not in contract.images(pod) for pod in standing)
         allowed = most[uid] * (2 if rollout else 1) + lost[e.namespace]
