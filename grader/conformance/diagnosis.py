@@ -159,7 +159,7 @@ def _of_attempts(writes: list[Any], missing: set[str]) -> Iterator[Diagnosis]:
             )
             continue
         absent = [e for e in attempts if verb == "delete" and _reason(e) == "NotFound"]
-        if absent and absent[-1] is last and writes[-1] is last:
+        if len(absent) >= 2 and absent[-1] is last and writes[-1] is last:
             yield Diagnosis(
                 "gave-up-on-not-found",
                 "NotFound, in answer to a DELETE, means that what was to go is gone.",
