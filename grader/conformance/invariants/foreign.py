@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grader.conformance.past import Past
 
 #: Seconds. Who was its owner so recently may still be taken for it.
-_STALE = 2.0
+_STALE = 3.0
 #: What the API server itself keeps.
 _SERVERS = frozenset(
     {

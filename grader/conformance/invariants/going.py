@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grader.conformance.past import Change, Past
 
 #: Seconds. What was in hand when the news came may still be finished.
-IN_HAND = 2.0
+IN_HAND = 3.0
 
 
 def finalizer_first(past: Past) -> Iterator[Fail]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds. A spec that was the live one so recently may still be acted on.
-_STALE = 2.0
+_STALE = 3.0
 
 
 def wanted_kept(past: Past) -> Iterator[Fail]:
