@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from grader.conformance.contract import DNS_NAMESPACE, World, controller_of, is_terminating
+from grader.conformance.leaves import explains
 from grader.wire.records import Exchange, Mark
 from grader.wire.rules import READ_VERBS, Rule, RuleError, parse_rule
 
@@ -117,6 +118,7 @@ class Past:
         self.now = now
         self.patience = patience
         self._states = sorted(states, key=lambda state: state.revision)
+        self._by: dict[tuple[str, int], Exchange | None] = {}
         self._by_uid: dict[str, list[State]] = defaultdict(list)
         for state in self._states:
             self._by_uid[state.uid].append(state)
@@ -226,10 +228,31 @@ class Past:
 
         A write that changed nothing is answered with an older state, which is not its own.
         """
+        key = state.uid, state.revision
+        if key not in self._by:
+            self._by[key] = self._made_by(state)
+        return self._by[key]
+
+    def _made_by(self, state: State) -> Exchange | None:
         exchange = self._theirs.get((state.uid, state.revision))
         if exchange is None or state.seen < exchange.t_request:
             return None
-        return exchange
+        before = self._before.get((state.uid, state.revision))
+        if before is None or state.type != "MODIFIED" or exchange.verb not in ("update", "patch"):
+            return exchange
+        apply = "apply-patch" in exchange.content_type
+        sent = exchange.request_body
+        made = explains(sent, exchange.method, apply, before.object, state.object)
+        return exchange if made else None
+
+    @cached_property
+    def _before(self) -> dict[tuple[str, int], State]:
+        """The state before each, by UID and revision."""
+        return {
+            (uid, later.revision): earlier
+            for uid, states in self._by_uid.items()
+            for earlier, later in zip(states, states[1:], strict=False)
+        }
 
     @cached_property
     def changes(self) -> list[Change]:

@@ -207,6 +207,39 @@ def test_a_write_that_changed_nothing_takes_no_state_from_the_one_that_made_it()
     assert story.broken() == []
 
 
+def test_what_somebody_else_wrote_during_a_patch_that_changed_nothing_is_theirs():
+    """The answer to such a patch is their state: only what was sent tells."""
+    story = converged()
+    e = story.asked("patch", "webapps/status", {**worlds.app(), "spec": {}})
+    e.request_body = {"status": worlds.app()["status"]}
+    edited = worlds.app(generation=2, observed=1, image="shop:2")
+    e.response_body = story.stored("webapps", edited)
+    assert story.broken() == []
+    e.request_body = {"spec": edited["spec"]}
+    assert story.broken() == [("spec-untouched", "wrote-the-spec")]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "explained"),
+    [
+        ({"metadata": {"labels": {"team": None}}}, "application/merge-patch+json", True),
+        ({"metadata": {"labels": {"other": "x"}}}, "application/merge-patch+json", False),
+        ({"metadata": {"finalizers": []}}, "application/merge-patch+json", False),
+        ({"metadata": {"name": "shop-0"}}, "application/apply-patch+yaml", False),
+        ([{"op": "remove", "path": "/metadata/labels/team"}], "application/json-patch+json", True),
+    ],
+)
+def test_a_label_that_went_was_taken_by_who_asked_for_it(body, content_type, explained):
+    story = converged()
+    marked = ours("shop-0")
+    marked["metadata"]["labels"]["team"] = "red"
+    story.stored("pods", marked)
+    e = story.asked("patch", "pods", ours("shop-0"))
+    e.request_body, e.content_type = body, content_type
+    e.response_body = story.stored("pods", ours("shop-0"))
+    assert bool(story.broken()) is explained
+
+
 def test_foreign_pods_are_neither_written_nor_deleted():
     others = worlds.pod("shop-0", owner="someone")
     others["metadata"]["uid"] = "another"

@@ -8,7 +8,7 @@ says so, or where the operator itself has written it on that object.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from grader.conformance import contract
@@ -21,6 +21,7 @@ from grader.conformance.contract import (
     LEASE_NAMESPACE,
     controller_of,
 )
+from grader.conformance.leaves import Leaf, leaves
 from grader.verdict import Fail
 from grader.witness import describe
 
@@ -29,24 +30,6 @@ if TYPE_CHECKING:
 
 #: Seconds. Who was its owner so recently may still be taken for it.
 _STALE = 3.0
-#: What the API server itself keeps.
-_SERVERS = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generateName",
-        "generation",
-        "managedFields",
-        "name",
-        "namespace",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
-_KEYS = ("uid", "name", "type")
-_Path = tuple[str, ...]
 
 
 def objects(past: Past) -> Iterator[Fail]:
@@ -166,7 +149,7 @@ def fields(past: Past, resource: str) -> Iterator[Fail]:
         for change in past.changes
         if change.exchange.resource == resource
     }
-    own: dict[str, set[_Path]] = defaultdict(set)
+    own: dict[str, set[Leaf]] = defaultdict(set)
     for state in past.states(resource=resource):
         e = past.by(state)
         change = changes.pop(id(e), None) if e is not None else None
@@ -177,10 +160,10 @@ def fields(past: Past, resource: str) -> Iterator[Fail]:
         yield from _lost(change, own[change.uid])
 
 
-def _lost(change: Any, own: set[_Path]) -> Iterator[Fail]:
+def _lost(change: Any, own: set[Leaf]) -> Iterator[Fail]:
     resource = change.exchange.resource
-    after = dict(_leaves(change.after))
-    before = dict(_leaves(change.before)) if change.before is not None else {}
+    after = dict(leaves(change.after))
+    before = dict(leaves(change.before)) if change.before is not None else {}
     altered = [path for path in before if path not in after or after[path] != before[path]]
     foreign = [path for path in altered if path not in own and not _our_business(resource, path)]
     own |= {path for path in after if path not in before or after[path] != before[path]}
@@ -215,7 +198,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _our_business(resource: str, path: _Path) -> bool:
+def _our_business(resource: str, path: Leaf) -> bool:
     """Whether the contract has the operator write this path, whoever wrote it last."""
     if resource == "webapps":
         return (
@@ -236,35 +219,6 @@ def _our_business(resource: str, path: _Path) -> bool:
         or (path[:2] == ("metadata", "ownerReferences") and path[-1:] == (KIND,))
         or (path[:2] == ("spec", "containers") and path[-1] == "image")
     )
-
-
-def _leaves(obj: Mapping[str, Any]) -> Iterator[tuple[_Path, Any]]:
-    for key, value in obj.get("metadata", {}).items():
-        if key == "finalizers":
-            yield from ((("metadata", key, one), one) for one in value or ())
-        elif key == "ownerReferences":
-            for one in value or ():
-                kind = (KIND,) if one.get("kind") == KIND else ()
-                yield ("metadata", key, one["uid"], *kind), one
-        elif key not in _SERVERS:
-            yield from _walk(("metadata", key), value)
-    for part in ("spec", "status", "data", "binaryData"):
-        if part in obj:
-            yield from _walk((part,), obj[part])
-
-
-def _walk(path: _Path, value: Any) -> Iterator[tuple[_Path, Any]]:
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _walk((*path, key), one)
-    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-        key = next((k for k in _KEYS if all(k in one for one in value)), None)
-        if key is None:
-            yield path, value
-        for one in value if key else ():
-            yield from _walk((*path, str(one[key])), one)
-    elif value not in (None, [], {}):
-        yield path, value
 
 
 def spec(past: Past) -> Iterator[Fail]:
