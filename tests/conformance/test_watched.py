@@ -414,6 +414,11 @@ def test_transition_times():
     churn, kept = converged(), converged()
     app = worlds.app()
     app["status"]["conditions"][0]["lastTransitionTime"] = "u"
+    stale = copy.deepcopy(churn)
+    stale.wrote("update", "webapps/status", app)
+    # A moment ago there was no Ready at all: a cache that is behind shows that.
+    assert stale.broken() == []
+    churn.t += 5
     churn.wrote("update", "webapps/status", app)
     assert churn.broken() == [("transition-times", "transition-time-churn")]
     old = worlds.app()
