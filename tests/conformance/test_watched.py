@@ -1,120 +1,16 @@
-"""What is watched in every scenario: on pasts made up for it, right ones and wrong ones."""
+"""What is watched in every scenario, of objects: right pasts, and wrong ones."""
 
 from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from grader.conformance import contract
-from grader.conformance.history import State
-from grader.conformance.invariants import WATCHED, watch
-from grader.conformance.past import Past, Said
-from grader.wire.records import Exchange, Mark
+from grader.conformance.invariants import WATCHED
 from tests.conformance import worlds
-
-VERBS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "get": "GET"}
-
-
-class Story:
-    """States and exchanges, one after the other; each step takes a tenth of a second."""
-
-    def __init__(self, **wire: Any):
-        self.t, self.revision = 100.0, 0
-        self.states: list[State] = []
-        self.exchanges: list[Exchange] = []
-        self.marks = [Mark(0, "op", "process_started", 1.0)]
-
-    def stored(self, resource: str, obj: dict, type: str = "MODIFIED") -> dict:
-        """Somebody else's write: a state, and no exchange."""
-        self.t += 0.1
-        self.revision += 1
-        obj = copy.deepcopy(obj)
-        obj["metadata"]["resourceVersion"] = str(self.revision)
-        self.states.append(State(self.revision, type, resource, obj, self.t))
-        return obj
-
-    def wrote(self, verb: str, target: str, obj: dict, type: str = "MODIFIED") -> dict:
-        """The operator's write, and the state that it made."""
-        asked = self.asked(verb, target, obj)
-        stored = self.stored(target.partition("/")[0], obj, type)
-        asked.response_body = stored
-        asked.t_response = self.t
-        return stored
-
-    def asked(self, verb: str, target: str, obj: dict, status: int = 200) -> Exchange:
-        resource, _, subresource = target.partition("/")
-        meta = obj["metadata"]
-        self.exchanges.append(
-            Exchange(
-                len(self.exchanges),
-                "op",
-                verb,
-                VERBS[verb],
-                f"/{target}/{meta['name']}",
-                {},
-                "",
-                "v1",
-                resource,
-                subresource,
-                meta["namespace"],
-                meta["name"],
-                "op",
-                "",
-                obj,
-                status,
-                copy.deepcopy(obj),
-                self.t + 0.01,
-                self.t + 0.02,
-                server_status=status,
-            )  # fmt: skip
-        )
-        return self.exchanges[-1]
-
-    def rule(self, text: str) -> None:
-        self.marks.append(Mark(0, "op", "rule_added", self.t, {"rule": "r1", "text": text}))
-
-    def broken(self, **options: Any) -> list[tuple[str, str]]:
-        said = Said("op", self.exchanges, self.marks)
-        past = Past(self.states, [said], {"ns"}, now=self.t + 0.1, **options)
-        return [(invariant.id, fail.message.diagnosis) for invariant, fail in watch(past)]
-
-
-def meta(obj: dict, **changes: Any) -> dict:
-    obj = copy.deepcopy(obj)
-    obj["metadata"] |= changes
-    return obj
-
-
-def bare() -> dict:
-    app = meta(worlds.app(), finalizers=[])
-    return {**app, "status": {}}
-
-
-def ours(name: str, **spec: Any) -> dict:
-    pod = worlds.pod(name, **spec)
-    pod["metadata"]["ownerReferences"][0] |= {"apiVersion": contract.API_VERSION, "name": "shop"}
-    return pod
-
-
-def converged() -> Story:
-    """A WebApp of two replicas, created and brought to rest as it should be."""
-    story = Story()
-    story.stored("webapps", bare(), "ADDED")
-    story.wrote("update", "webapps", {**worlds.app(), "status": {}})
-    story.wrote("create", "configmaps", worlds.record(), "ADDED")
-    for name in ("shop-0", "shop-1"):
-        story.wrote("create", "pods", ours(name, ready=False), "ADDED")
-    for name in ("shop-0", "shop-1"):
-        story.stored("pods", ours(name))
-    story.wrote("update", "webapps/status", worlds.app())
-    return story
-
-
-def deleted(story: Story) -> dict:
-    return story.stored("webapps", meta(worlds.app(), deletionTimestamp="now"))
+from tests.conformance.stories import Story, bare, converged, deleted, meta, ours
 
 
 def test_a_right_operators_past_breaks_nothing():
@@ -360,145 +256,10 @@ def test_a_pod_that_is_wanted_is_not_deleted():
     assert smaller.broken() == []
 
 
-def test_a_status_that_was_never_so():
-    story = converged()
-    story.stored("webapps", worlds.app(generation=2, observed=1, image="shop:2"))
-    early, true = copy.deepcopy(story), story
-    early.wrote("update", "webapps/status", worlds.app(generation=2, image="shop:2"))
-    assert early.broken() == [("status-justified", "observed-generation-early")]
-    for number in range(2):
-        true.stored("pods", ours(f"shop-{number}", image="shop:2"))
-    true.wrote("update", "webapps/status", worlds.app(generation=2, image="shop:2"))
-    assert true.broken() == []
-
-
-def test_a_status_may_be_as_old_as_a_cache_but_knows_what_was_deleted():
-    story = converged()
-    story.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))
-    again = worlds.app()
-    again["status"]["conditions"][0]["reason"] = "Again"
-    lagging = copy.deepcopy(story)
-    lagging.wrote("update", "webapps/status", again)
-    assert [name for name, _ in lagging.broken()] == []
-    knowing = converged()
-    knowing.asked("delete", "pods", ours("shop-0"))
-    knowing.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))
-    knowing.wrote("update", "webapps/status", again)
-    assert "status-justified" in [name for name, _ in knowing.broken()]
-
-
-def test_a_status_that_stays_wrong():
-    story = converged()
-    story.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))
-    story.t += 10
-    assert story.broken() == []
-    story.t += 10
-    assert story.broken() == [("status-current", "stale-status")]
-    story.rule("hold update webapps/status ns=ns")
-    assert story.broken() == []
-    elsewhere = copy.deepcopy(story)
-    elsewhere.marks = elsewhere.marks[:1]
-    elsewhere.rule("hold update webapps/status ns=another")
-    assert elsewhere.broken() == [("status-current", "stale-status")]
-
-
-def test_a_process_that_does_not_run_owes_nothing():
-    story = converged()
-    story.marks.append(Mark(0, "op", "process_exited", story.t, {"code": -9}))
-    story.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))
-    story.t += 60
-    assert story.broken() == []
-
-
-def test_transition_times():
-    churn, kept = converged(), converged()
-    app = worlds.app()
-    app["status"]["conditions"][0]["lastTransitionTime"] = "u"
-    stale = copy.deepcopy(churn)
-    stale.wrote("update", "webapps/status", app)
-    # A moment ago there was no Ready at all: a cache that is behind shows that.
-    assert stale.broken() == []
-    churn.t += 5
-    churn.wrote("update", "webapps/status", app)
-    assert churn.broken() == [("transition-times", "transition-time-churn")]
-    old = worlds.app()
-    old["status"]["conditions"][0]["lastTransitionTime"] = "1970-01-01T00:00:01Z"
-    kept.stored("webapps", old)
-    turned = copy.deepcopy(old)
-    turned["status"]["conditions"][0]["status"] = "False"
-    kept.wrote("update", "webapps/status", turned)
-    assert kept.broken() == [("transition-times", "transition-time-kept")]
-
-
-def test_a_loop_of_failures_and_one_of_nothing():
-    failing = converged()
-    for number in range(60):
-        failing.asked("update", "webapps/status", worlds.app(), 500).t_request += number / 100
-    assert failing.broken() == [("no-loop", "no-backoff")]
-    slower = converged()
-    for number in range(60):
-        slower.asked("update", "webapps/status", worlds.app(), 500).t_request += number / 10
-    assert slower.broken() == []
-    idle = converged()
-    last = idle.states[-1].object
-    for number in range(60):
-        e = idle.asked("update", "webapps/status", last)
-        e.t_request += number / 100
-    assert idle.broken() == [("no-loop", "writes-in-a-loop")]
-
-
-def test_pauses_after_a_success():
-    story = converged()
-    for again in (0.0, 5.0):
-        for number in range(5):
-            e = story.asked("create", "pods", ours("shop-0"), 500)
-            e.t_request += number * (again or 0.05)
-        story.asked("create", "pods", ours("shop-0"), 201).t_request += 5 * (again or 0.05)
-        story.t += 30.0
-        story.stored("pods", ours("shop-0"))
-    assert story.broken() == [("pauses-start-small", "never-forgets")]
-
-
-def lease(story: Story, holder: str, t: float, seconds: int = 4) -> None:
-    stamp = f"1970-01-01T00:{int(t) // 60:02d}:{t % 60:09.6f}Z"
-    spec = {"holderIdentity": holder, "renewTime": stamp, "leaseDurationSeconds": seconds}
-    story.t = t
-    story.asked(
-        "update",
-        "leases",
-        {"metadata": {"name": contract.LEASE, "namespace": contract.LEASE_NAMESPACE}, "spec": spec},
-    )
-
-
-@pytest.mark.parametrize(
-    ("steps", "diagnosis"),
-    [
-        ([("me", 200.0), (None, 203.0)], ""),
-        ([("me", 200.0), (None, 205.0)], "wrote-after-lost-lease"),
-        ([("me", 200.0), ("me", 203.0), (None, 205.0)], ""),
-        ([("me", 200.0), ("", 201.0), (None, 202.0)], "wrote-after-lost-lease"),
-        ([(None, 150.0), ("me", 200.0)], "no-leader-election"),
-    ],
-)
-def test_the_lease_is_what_its_holder_wrote(steps, diagnosis):
-    story = Story()
-    for holder, t in steps:
-        if holder is None:
-            story.t = t
-            story.asked("create", "pods", ours("shop-0"))
-        else:
-            lease(story, holder, t)
-    assert story.broken() == ([("lease-held", diagnosis)] if diagnosis else [])
-
-
-def test_a_process_that_ends_by_itself():
-    story = converged()
-    story.marks.append(Mark(0, "op", "process_exited", story.t, {"code": 2}))
-    assert story.broken() == [("no-crash", "operator-died")]
-
-
 def test_each_invariant_has_a_past_here_that_breaks_it():
     """By the names above: who adds an invariant adds a past."""
-    source = Path(__file__).read_text(encoding="utf-8").replace("{resource}", "pods")
+    here = Path(__file__).parent.glob("test_watched*.py")
+    source = "".join(path.read_text(encoding="utf-8") for path in here)
+    source = source.replace("{resource}", "pods")
     ids = {one.id for one in WATCHED} - {"foreign-on-configmaps", "foreign-on-webapps"}
     assert [id for id in ids if f'"{id}"' not in source] == []
