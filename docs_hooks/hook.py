@@ -9,6 +9,7 @@ A page says where something generated goes with a comment alone on its line:
 ``<!-- picture: wire -->``   a picture of docs_hooks/pictures with its text equivalent
 ``<!-- exit-codes -->``      what the command line exits with
 ``<!-- scenarios -->``       what the conformance suite tries, part by part
+``<!-- contract -->``        the operator's contract, and what judges each sentence of it
 ``<!-- wrong-operators -->`` the operators it must catch, and what it must call them
 ``<!-- messages -->``        every message of the code that stops somebody
 ``<!-- live: progress -->``  a place that only the served site fills
@@ -53,6 +54,7 @@ FILL: dict[str, Callable[[str], str]] = {
     "objectives": lambda _: lists.objectives(),
     "exit-codes": lambda _: reference.exit_codes(),
     "scenarios": lambda _: operators.tried(),
+    "contract": lambda _: operators.contract(),
     "wrong-operators": lambda _: operators.wrong(),
     "messages": lambda _: messages.listed(),
     "live": lists.live,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from docs_hooks.text import cell
+from grader.conformance.invariants import AT_REST, WATCHED
 from grader.conformance.measure import scenario_of, wrong_operators
 from grader.conformance.parts import scenarios
 from grader.conformance.scenario import PARTS
+from grader.conformance.sentences import KINDS, sentences
 
 #: What a part is about, in the words of somebody who has not read its code.
 ABOUT = {
@@ -29,6 +32,38 @@ def tried() -> str:
             name = one.id.partition("/")[2]
             rows.append(f"| `{name}` | {cell(one.title)} |")
     return "\n".join(rows)
+
+
+def contract() -> str:
+    """A table of the contract's sentences for each kind, with what judges each."""
+    parts = []
+    for letter, head in KINDS.items():
+        these = [one for one in sentences() if one.id.startswith(letter)]
+        parts.append(f"## {head}\n")
+        if all(one.open for one in these):
+            parts += [
+                "| | |",
+                "|---|---|",
+                *(f"| **{o.id}** | {cell(o.text)} |" for o in these),
+                "",
+            ]
+            continue
+        parts += ["| | | Judged by | Always watched by | Shown by |", "|---|---|---|---|---|"]
+        for one in these:
+            columns = [_each(one.scenarios), _each(one.watched), _each(one.wrong)]
+            parts.append(f"| **{one.id}** | {cell(one.text)} | {' | '.join(columns)} |")
+        parts.append("")
+    parts += ["## What is always watched\n", "| | |", "|---|---|"]
+    parts += [f"| `{id}` | {cell(title)} |" for id, title in (*AT_REST.items(), *_watched())]
+    return "\n".join(parts)
+
+
+def _watched() -> list[tuple[str, str]]:
+    return [(one.id, one.title) for one in WATCHED]
+
+
+def _each(names: Iterable[str]) -> str:
+    return "<br>".join(f"`{name}`" for name in names)
 
 
 def wrong() -> str:

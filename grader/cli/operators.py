@@ -202,7 +202,9 @@ def _named(wrong: str, report: Report) -> bool:
     (mistake,) = measure.wrong_operators([wrong])
     scenario = measure.scenario_of(mistake)
     return any(
-        r.id == scenario and r.verdict is Verdict.FAIL and _called(r) == mistake.diagnosis
+        r.id == scenario
+        and r.verdict is Verdict.FAIL
+        and measure.is_called(_called(r), mistake.diagnosis)
         for r in report.results
     )
 

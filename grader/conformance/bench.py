@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from grader.conformance import contract, diagnosis
 from grader.conformance.contract import World, shortfalls
-from grader.conformance.processes import wait
+from grader.conformance.past import Past, Said
+from grader.conformance.processes import STARTING, wait
 from grader.conformance.trial import Trial
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Unknown
@@ -262,7 +263,8 @@ class Bench:
             "evidence": found.evidence,
         }
         # What the exchanges show goes before what the scenario assumes.
-        fields.update({key: value for key, value in fail.items() if value and not found.name})
+        if not found.name and diagnosis.fits(fail.get("diagnosis", ""), problems):
+            fields.update({key: value for key, value in fail.items() if value})
         return Fail(
             f"After {doing}, the WebApp converges within {timeout * self.patience:g} s.",
             " ".join(shown) or "It converged and then changed again.",
@@ -308,6 +310,16 @@ class Bench:
         """Wait until the process has had such an exchange; False after ``timeout`` s or its end."""
         return self._processes.wait_exchange(program, predicate, timeout)
 
+    def restart(self, program: RunningProgram) -> None:
+        """Start a process that has ended again; until it has asked for WebApps, or ended."""
+        since = time.time()
+        program.start()
+        self.wait_exchange(
+            program,
+            lambda e: e.t_request >= since and e.resource == "webapps" and e.status == 200,
+            STARTING,
+        )
+
     def fires(self, program: RunningProgram, rule: RuleHandle, timeout: float) -> bool:
         """Wait until a rule has acted; False after ``timeout`` s or the process's end."""
         return wait(program, timeout, lambda: rule.fired > 0)
@@ -321,6 +333,24 @@ class Bench:
         """Wait for the end of the process; False after ``timeout`` s, or once ``unless()``."""
         wait(program, timeout, unless)
         return program.exited is not None
+
+    def past(self) -> Past:
+        """What has happened to this scenario's WebApps up to now, and what of it was whose."""
+        now = time.time()
+        said = [
+            Said(p.client, self._processes.record(p), self._processes.marks(p))
+            for p in self.programs()
+        ]
+        elsewhere = self.history.webapp_namespaces() | set(self.trial.namespaces)
+        return Past(
+            self.history.within(self._namespaces),
+            said,
+            self._namespaces,
+            elsewhere=elsewhere,
+            charged=self.trial.charged,
+            now=now,
+            patience=self.patience,
+        )
 
     def programs(self) -> list[RunningProgram]:
         """The processes that this scenario is about: its own, or the shared one."""

@@ -16,7 +16,7 @@ import bisect
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from grader.cluster.api import Api
@@ -63,6 +63,7 @@ class History:
         self._changed = threading.Condition()
         self._states: list[State] = []
         self._by_uid: dict[str, list[State]] = defaultdict(list)
+        self._by_namespace: dict[str, list[State]] = defaultdict(list)
         #: (resource, namespace) → UID → object.
         self._live: dict[tuple[str, str], dict[str, dict]] = defaultdict(dict)
         #: How often something changed in a namespace; records count for all of them.
@@ -123,6 +124,7 @@ class History:
                     with self._changed:
                         bisect.insort(self._states, state, key=lambda s: s.revision)
                         self._by_uid[state.uid].append(state)
+                        self._by_namespace[state.namespace].append(state)
                         there = self._live[resource, state.namespace]
                         if type == "DELETED":
                             there.pop(state.uid, None)
@@ -194,6 +196,21 @@ class History:
         with self._changed:
             states = self._states if uid is None else self._by_uid.get(uid, [])
             return [state for state in states if resource in (None, state.resource)]
+
+    def within(self, namespaces: Iterable[str]) -> list[State]:
+        """The states of what is in these namespaces, and of the records of WebApps there."""
+        with self._changed:
+            self._check()
+            found = [s for name in namespaces for s in self._by_namespace.get(name, ())]
+            records = {f"record-{s.uid}" for s in found if s.resource == "webapps"}
+            found += [s for s in self._by_namespace.get(DNS_NAMESPACE, ()) if s.name in records]
+        return sorted(found, key=lambda state: state.revision)
+
+    def webapp_namespaces(self) -> set[str]:
+        """The namespaces in which there ever was a WebApp, whoever made it."""
+        with self._changed:
+            found = {s.namespace for s in self._states if s.resource == "webapps"}
+        return found | {app["metadata"]["namespace"] for app in self.webapps_before}
 
     def pods_of(self, uid: str) -> list[State]:
         """The states of all Pods that a UID controlled at that state."""

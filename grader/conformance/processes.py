@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.runner import Runner, RunningProgram
 from grader.verdict import Fail, Unknown
-from grader.wire.records import Exchange
+from grader.wire.records import Exchange, Mark
 from grader.witness.sources import RecordFile
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Processes:
         self._built: Program | None = None
         self._abandoned = False
         self._numbers = itertools.count(1)
-        self._records: dict[Path, tuple[RecordFile, list[Exchange]]] = {}
+        self._records: dict[Path, tuple[RecordFile, list[Exchange], list[Mark]]] = {}
 
     def share(self, resyncing: bool) -> None:
         """Make sure that the shared process runs, resyncing or not: start it, or restart it."""
@@ -129,18 +129,26 @@ class Processes:
 
     def record(self, program: RunningProgram) -> list[Exchange]:
         """The exchanges in a wire's record so far; what was read before is not read again."""
-        path = program.wire.record
+        return self._read(program.wire.record)[0]
+
+    def marks(self, program: RunningProgram) -> list[Mark]:
+        """What else was noted on its wire: rules, starts, ends."""
+        return self._read(program.wire.record)[1]
+
+    def _read(self, path: Path) -> tuple[list[Exchange], list[Mark]]:
         with self.lock:
-            source, known = self._records.get(path) or (RecordFile(path), [])
-            if news := [one for one in source.new() if isinstance(one, Exchange)]:
+            source, known, marks = self._records.get(path) or (RecordFile(path), [], [])
+            new = source.new()
+            marks = marks + [one for one in new if isinstance(one, Mark)]
+            if news := [one for one in new if isinstance(one, Exchange)]:
                 for exchange in news:
                     if exchange.verb == "list" and exchange.status == 200:
                         # Nobody asks for it, and a loop of lists would fill the memory.
                         exchange.response_body = None
                 # Another list: whoever has the old one may be in the middle of it.
                 known = known + news
-            self._records[path] = (source, known)
-            return known
+            self._records[path] = (source, known, marks)
+            return known, marks
 
 
 def wait(program: RunningProgram, timeout: float, condition: Callable[[], bool]) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from grader.conformance import sentences
 from grader.conformance.bench import Bench
+from grader.conformance.invariants import watch
+from grader.conformance.sentences import Sentence
 from grader.conformance.trial import Trial
-from grader.verdict import Message, Outcome, Verdict
+from grader.verdict import Fail, Message, NotGraded, Outcome, Verdict
 
 Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
 
@@ -87,6 +90,31 @@ def registered(part: str | None = None) -> list[Scenario]:
     ]
 
 
+def _with(message: Message, these: Sequence[Sentence]) -> dict[str, Any]:
+    """A message's fields, with the contract's sentences above what it shows."""
+    shown = (*sentences.shown(these), *message.evidence)
+    return {**message.to_json(), "evidence": shown}
+
+
+def _require_nothing_broken(bench: Bench) -> None:
+    """Raise the first of what the scenario's whole past breaks, whatever it was about."""
+    for invariant, fail in watch(bench.past()):
+        raise Fail(**_with(fail.message, sentences.watched_by(invariant.id)))
+
+
+def _run(one: Scenario, bench: Bench) -> tuple[Verdict, Message | None]:
+    """PASS, or NOT GRADED with its message; raises what else the scenario raises."""
+    try:
+        one.run(bench)
+    except NotGraded as outcome:
+        return outcome.verdict, outcome.message
+    return Verdict.PASS, None
+
+
+def _names_one(message: Message) -> bool:
+    return any(line.startswith("contract ") for line in message.evidence)
+
+
 def judge(one: Scenario, trial: Trial) -> Result:
     """Run a scenario to a result. What is not an Outcome is the suite's own fault: UNKNOWN."""
     began, started = time.monotonic(), time.time()
@@ -95,10 +123,14 @@ def judge(one: Scenario, trial: Trial) -> Result:
     try:
         if not one.alone:
             trial.processes.share(one.resyncing)
-        one.run(bench)
-        verdict = Verdict.PASS
+        verdict, message = _run(one, bench)
+        # What was seen to be broken is so, also where the scenario could not be graded.
+        _require_nothing_broken(bench)
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message
+        judged = sentences.judged_by(one.id)
+        if verdict is Verdict.FAIL and len(judged) == 1 and not _names_one(message):
+            message = Message(**_with(message, judged))
     except Exception as error:
         verdict = Verdict.UNKNOWN
         trial.log(traceback.format_exc())

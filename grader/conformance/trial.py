@@ -51,6 +51,8 @@ class Trial:
         )
         #: Every namespace that was made.
         self.namespaces: list[str] = []
+        #: Writes to objects that are nobody's concern here: told once (see Past).
+        self.charged: set[tuple[str, int]] = set()
         self.log_path = run_dir / "conformance.log"
         self._owns_runner = runner is None
         self._aside = ""

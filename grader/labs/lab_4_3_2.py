@@ -12,7 +12,12 @@ from grader.labs import check, suite_checks
 
 #: What each check looks at.
 SCENARIOS = {
-    "4.3.2/converges": ("functional/create", "functional/default", "functional/long-names"),
+    "4.3.2/converges": (
+        "functional/create",
+        "functional/default",
+        "functional/long-names",
+        "functional/same-host",
+    ),
     "4.3.2/changes": ("functional/scale", "functional/image"),
     "4.3.2/drift": (
         "functional/pod-deleted",
@@ -21,7 +26,11 @@ SCENARIOS = {
         "functional/record-drift",
     ),
     "4.3.2/ownership": ("functional/adoption", "functional/label-stolen", "functional/recreated"),
-    "4.3.2/others": ("functional/foreign-fields", "functional/others-finalizer"),
+    "4.3.2/others": (
+        "functional/foreign-fields",
+        "functional/foreign-keys",
+        "functional/others-finalizer",
+    ),
     "4.3.2/cleanup": ("functional/delete",),
     "4.3.2/status": ("functional/status", "functional/pod-not-ready"),
     "4.3.2/load": ("functional/burst", "functional/fifty"),

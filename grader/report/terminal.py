@@ -176,6 +176,8 @@ def message(told: Message) -> RenderableType:
     for label, text in (("why", told.why), ("next", told.next)):
         if text:
             table.add_row(label, prose(text))
+    if told.diagnosis:
+        table.add_row("known as", told.diagnosis)
     return table
 
 

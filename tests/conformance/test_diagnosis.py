@@ -122,3 +122,68 @@ def test_any_body_can_be_looked_at(body):
     odd = exchange("patch", "pods", 500, name="x", body=body)
     assert named([odd], ONE_POD) in ("", "swallowed-error")
     assert contract.GROUP
+
+
+NO_STATUS = worlds.world(webapp={**worlds.app(), "status": {}})
+
+
+def test_a_body_that_merely_has_the_field_carries_no_status():
+    zero = {"replicas": 0, "readyReplicas": 0, "conditions": None}
+    sent = {"metadata": {"name": "shop"}, "status": zero}
+    put = exchange("update", "webapps", 200, name="shop", body=sent, answer={"spec": {}})
+    assert named([put, CREATED], NO_STATUS) == "stale-status"
+
+
+def test_a_status_that_was_sent_along_unchanged_is_no_status_that_was_dropped():
+    status = worlds.app()["status"]
+    put = exchange(
+        "update", "webapps", 200, name="shop", body={"status": status}, answer={"status": status}
+    )
+    assert named([put, CREATED], worlds.world(webapp=worlds.app(ready=0))) == "stale-status"
+
+
+NOT_FOUND = {"kind": "Status", "reason": "NotFound", "code": 404}
+
+
+def going() -> World:
+    app = worlds.app()
+    app["metadata"]["deletionTimestamp"] = "now"
+    return worlds.world(webapp=app, record=None)
+
+
+def test_a_record_that_is_gone_and_is_still_being_deleted():
+    name = f"record-{UID}"
+    gone = exchange("delete", "configmaps", 404, name=name, answer=NOT_FOUND)
+    assert named([CREATED, gone, gone], going()) == "gave-up-on-not-found"
+    later = exchange("update", "webapps", 409, name="shop", answer=CONFLICT)
+    assert "gave-up-on-not-found" not in named([CREATED, gone, later], going())
+
+
+def test_where_two_fit_both_are_told():
+    sent = {"metadata": {"name": "shop"}, "status": {"replicas": 2}}
+    dropped = exchange("update", "webapps", 200, name="shop", body=sent, answer={"status": {}})
+    both = named([CREATED, FAILED, dropped], ONE_POD)
+    assert both == "status-through-main-resource or swallowed-error"
+
+
+def test_a_pause_that_is_not_over_is_no_swallowed_error(monkeypatch):
+    times = [100.0, 101.0, 103.0, 107.0, 115.0]
+    failed = [exchange("create", "pods", 500, body=worlds.pod("shop-1"), t=t) for t in times]
+    monkeypatch.setattr(diagnosis.time, "time", lambda: 120.0)
+    assert named([CREATED, *failed], ONE_POD) == "pauses-too-long"
+    monkeypatch.setattr(diagnosis.time, "time", lambda: 160.0)
+    assert named([CREATED, *failed], ONE_POD) == "swallowed-error"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "fits"),
+    [
+        ("kept-old-image", "Pod shop-0 runs shop:1.", True),
+        ("kept-old-image", "The DNS record dns/record-1 does not exist.", False),
+        ("ignored-record-drift", "The DNS record says host 'a', the spec 'b'.", True),
+        ("ignored-record-drift", "There are 1 active Pods instead of 2.", False),
+        ("a-name-without-a-sign", "There are 1 active Pods instead of 2.", True),
+    ],
+)
+def test_what_a_scenario_calls_it_must_be_what_is_missing(name, problem, fits):
+    assert diagnosis.fits(name, [problem]) is fits

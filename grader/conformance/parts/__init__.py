@@ -8,8 +8,10 @@ from grader.conformance.parts import (  # noqa: F401
     functional,
     killpoints,
     lifecycle,
+    neighbours,
     quiet,
     replicas,
+    retries,
 )
 from grader.conformance.scenario import Scenario, registered
 

@@ -360,8 +360,13 @@ def stale_spec(bench: Bench) -> None:
     if deleted:
         raise Fail(
             "While the live spec says 3 replicas, none of 3 Pods is deleted.",
-            f"Pod {deleted[0].name} was: the operator's cache still said 1 replica.",
-            why="A cache may be stale; a delete cannot be undone.",
+            f"Pod {deleted[0].name} was: "
+            + (
+                "the operator's cache still said 1 replica."
+                if any(e.verb == "watch" and e.resource == "webapps" for e in bench.exchanges())
+                else "the operator went by an answer from before the spec was changed."
+            ),
+            why="What was read a while ago may be stale; a delete cannot be undone.",
             next="Before you delete, get the live object from the API server, and compare its UID "
             "and generation with those you decided on.",
             diagnosis="acted-on-stale-spec",

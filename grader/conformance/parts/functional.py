@@ -89,6 +89,8 @@ def delete(bench: Bench) -> None:
     meta = app["metadata"]
     bench.delete(contract.WEBAPPS, meta["name"], meta["namespace"])
     bench.gone(app, "deleting the WebApp")
+    # The events of its end may still have the operator do something for it.
+    bench.at_rest(app)
     invariants.record_gone_before_finalizer(bench.history, app)
     invariants.nothing_made_while_terminating(bench.history, app)
 

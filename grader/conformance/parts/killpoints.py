@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from grader.conformance import contract, invariants
 from grader.conformance.bench import Bench
-from grader.conformance.processes import STARTING
 from grader.conformance.scenario import scenario
 from grader.runner import RunningProgram
 from grader.verdict import Fail, Message, NotGraded
@@ -121,19 +120,46 @@ def _require_no_loss(bench: Bench, step: Step) -> None:
     if lost:
         first = lost[0]
         assert first.message is not None
+        if (also := _without_a_kill(bench, step)) is not None:
+            raise Fail(
+                f"Restarted, and not killed at any write, the operator gets the step {step} done.",
+                f"It did not, nor did it at {len(lost)} of {len(outcomes)} kill points: what is "
+                f"wrong needs no kill. {also.seen}",
+                why=also.why,
+                next=also.next,
+                diagnosis=also.diagnosis,
+                evidence=also.evidence,
+            )
+        told = first.message.diagnosis
         raise Fail(
             f"Killed {first.point.shown} and restarted, the operator converges as it would have "
             "without the kill.",
             f"It did not, at {len(lost)} of {len(outcomes)} kill points. {first.message.seen}",
             why=first.message.why,
-            next="After a restart there is only the list. What did the killed process know that is "
-            "stored nowhere?",
-            diagnosis=first.message.diagnosis or "lost-work-after-kill",
+            next=(f"{first.message.next} " if told else "")
+            + "After a restart there is only the list: what did the killed process know that is "
+            "stored nowhere? The same step without a kill succeeds.",
+            diagnosis=told or "lost-work-after-kill",
             evidence=[
                 *(f"lost: {outcome.point.shown}" for outcome in lost[:6]),
                 *first.message.evidence,
             ],
         )
+
+
+def _without_a_kill(bench: Bench, step: Step) -> Message | None:
+    """What a restarted process fails with at the same step, where nothing is killed at a write."""
+    bench.end_own()
+    running = bench.start()
+    app = _prepare(bench, step)
+    try:
+        _wait_prepared(bench, step, app)
+        running.kill()
+        bench.restart(running)
+        _act(bench, step, app)
+    except Fail as fail:
+        return fail.message
+    return None
 
 
 def kill_table(
@@ -280,14 +306,7 @@ def _try(
         running.wait_exit(5.0, "is killed at its write")
     rule.remove()
     if running.exited is not None:
-        restarted = time.time()
-        running.start()
-        # How long a start takes is not judged.
-        bench.wait_exchange(
-            running,
-            lambda e: e.t_request >= restarted and e.resource == "webapps" and e.status == 200,
-            STARTING,
-        )
+        bench.restart(running)  # How long a start takes is not judged.
     try:
         _require_converged(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
         invariants.no_more_work_than(bench.history, app, undisturbed)
