@@ -10,6 +10,7 @@ from grader.conformance.parts import (  # noqa: F401
     lifecycle,
     quiet,
     replicas,
+    walks,
 )
 from grader.conformance.scenario import Scenario, registered
 
