@@ -47,11 +47,15 @@ class Kind:
 class Hand:
     """``lines`` are the commands so far. ``written`` are the newest versions by UID, None for gone.
 
-    ``settle`` waits until a name is free again: what `kubectl delete` waits for.
+    ``settle`` waits for a condition, no longer than so many seconds, and says whether it holds.
     """
 
     def __init__(
-        self, api: Api, namespace: str, model: Model, settle: Callable[[Callable[[], bool]], bool]
+        self,
+        api: Api,
+        namespace: str,
+        model: Model,
+        settle: Callable[[Callable[[], bool], float], bool],
     ) -> None:
         self.api, self.namespace, self.model = api, namespace, model
         self.lines: list[str] = []
@@ -169,8 +173,24 @@ class Hand:
         return self._number
 
     def wait_free(self, name: str) -> bool:
-        """Wait until no WebApp has the name."""
-        return self._settle(lambda: self.api.find(WEBAPPS, name, self.namespace) is None)
+        """Wait until no WebApp has the name, as `kubectl delete` does."""
+        return self._settle(lambda: self.api.find(WEBAPPS, name, self.namespace) is None, 2.0)
+
+    def create_to_stay(self, pod: dict) -> dict:
+        """Create a Pod under a name that has just become free.
+
+        The cluster's kwok deletes by name what was deleted by force a moment ago, and may hit
+        the new one: it is then made once more.
+        """
+        made = self.api.create(pod)
+        meta = made["metadata"]
+        if self._settle(lambda: self._is_another(meta), 0.5):
+            made = self.api.create(pod)
+        return self.saw(made)
+
+    def _is_another(self, meta: dict) -> bool:
+        found = self.api.find("pods", meta["name"], meta["namespace"])
+        return found is None or found["metadata"]["uid"] != meta["uid"]
 
     def owner(self) -> dict:
         """The owner of what is somebody else's: a ConfigMap, made when it is first needed."""

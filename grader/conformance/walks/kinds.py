@@ -256,7 +256,7 @@ def squat(hand: Hand, op: Op) -> bool:
     hand.say(f"name={shown}")
     hand.delete("pods", pod, '"$name"', "--force --grace-period=0", grace_seconds=0)
     theirs = hand.new_pod(meta["name"], "theirs:1", {"team": "blue"}, [])
-    made = hand.saw(hand.api.create(theirs))
+    made = hand.create_to_stay(theirs)
     hand.say('kubectl run "${name#pod/}" --image=theirs:1 --labels=team=blue')
     hand.model.squats(made, hand.name(op))
     return True

@@ -35,12 +35,14 @@ class Difference:
     """One sentence on what is not as it must be.
 
     ``final`` says that no waiting can mend it; ``cluster`` that it is not the
-    operator's doing: Pods that the cluster has not made Ready or taken away yet.
+    operator's doing: Pods that the cluster has not made Ready or taken away yet. ``lost`` is
+    the UID of somebody else's Pod that is gone: who deleted it only the wire tells.
     """
 
     text: str
     final: bool = False
     cluster: bool = False
+    lost: str = ""
 
 
 @dataclass
@@ -170,7 +172,8 @@ class Model:
             name = left["metadata"]["name"]
             pod = live.get(uid)
             if pod is None or is_terminating(pod):
-                yield Difference(f"Pod {name}, which is somebody else's, was deleted.", final=True)
+                text = f"Pod {name}, which is somebody else's, was deleted."
+                yield Difference(text, final=True, lost=uid)
                 continue
             for what in ("labels", "ownerReferences", "finalizers", "annotations"):
                 before, now = (one["metadata"].get(what) or None for one in (left, pod))
@@ -220,11 +223,11 @@ class Model:
         ]
         if own:
             yield Difference(f"WebApp {name} has the finalizers {own}, which nobody needs.")
-        record_right = True
-        for difference in self._record(app, view):
-            record_right = False
-            if "record" not in hindered:
-                yield difference
+        record = view.records.get(f"record-{uid}")
+        off = list(self._record(app, record))
+        record_right = record is not None and not is_terminating(record) and not off
+        if "record" not in hindered:
+            yield from off
         pods = view.controlled(uid)
         active = [pod for pod in pods if not is_terminating(pod) and not is_finished(pod)]
         right = yield from self._pods(app, pods, active, view, "pods" in hindered)
@@ -234,18 +237,15 @@ class Model:
     def _is_marked(self, uid: str, place: str, key: str) -> bool:
         return any((m.uid, m.place, m.key) == (uid, place, key) for m in self.marks)
 
-    def _record(self, app: dict, view: View) -> Iterator[Difference]:
+    def _record(self, app: dict, record: dict | None) -> Iterator[Difference]:
         meta = app["metadata"]
-        record = view.records.get(f"record-{meta['uid']}")
         if record is None:
             yield Difference(f"The DNS record of {meta['name']} does not exist.")
             return
         if is_terminating(record):
-            # It is waited for; that it is there does not count.
-            yield Difference(
-                f"The DNS record of {meta['name']} is being deleted.",
-                cluster=self.held(record["metadata"]["uid"]),
-            )
+            # Where somebody holds it, it is waited for.
+            if not self.held(record["metadata"]["uid"]):
+                yield Difference(f"The DNS record of {meta['name']} is being deleted.")
             return
         data = record.get("data") or {}
         right = {"host": app["spec"]["host"], "owner": f"{meta['namespace']}/{meta['name']}"}

@@ -28,6 +28,8 @@ class Traffic:
         self._known = 0
         #: Namespace, or record's name, to the time (monotonic) of the last exchange.
         self._last: dict[str, float] = defaultdict(float)
+        #: UIDs of what the operator deleted.
+        self._deleted: set[str] = set()
         self._writes: dict[str, deque[Exchange]] = defaultdict(lambda: deque(maxlen=_KEPT))
 
     def last(self, namespace: str, records: Iterable[str] = ()) -> float:
@@ -42,6 +44,12 @@ class Traffic:
             self._look()
             found = [e for key in (namespace, *records) for e in self._writes[key]]
         return [describe(e) for e in sorted(found, key=lambda e: e.t_request)[-_KEPT:]]
+
+    def deleted(self, uid: str) -> bool:
+        """Whether the operator deleted that very object: the API server's answer has its UID."""
+        with self._lock:
+            self._look()
+            return uid in self._deleted
 
     def busiest(self) -> list[str]:
         """The namespaces and records, those spoken of last first."""
@@ -58,6 +66,8 @@ class Traffic:
             key = _name(exchange) if at_dns else exchange.namespace
             said = exchange.t_end + offset
             self._last[key] = max(self._last[key], said)
+            if exchange.verb in ("delete", "deletecollection") and exchange.applied:
+                self._deleted |= _uids(exchange.answer)
             if exchange.verb in WRITE_VERBS:
                 self._writes[key].append(exchange)
         self._known = len(exchanges)
@@ -68,3 +78,12 @@ def _name(exchange: Exchange) -> str:
     body = exchange.request_body
     meta = body.get("metadata") if isinstance(body, dict) else None
     return exchange.name or (meta.get("name", "") if isinstance(meta, dict) else "")
+
+
+def _uids(answer: object) -> set[str]:
+    """The UIDs in what the API server answers to a delete: the object, a Status, or a list."""
+    if not isinstance(answer, dict):
+        return set()
+    found = {(answer.get(part) or {}).get("uid") for part in ("metadata", "details")}
+    found |= {item["metadata"]["uid"] for item in answer.get("items") or ()}
+    return found - {None}

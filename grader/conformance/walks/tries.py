@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from grader.conformance.contract import DNS_NAMESPACE
@@ -29,6 +29,8 @@ WORKING = 60.0
 SILENCE = 0.35
 #: Seconds after which one that is silent and not where it must be is suspected.
 SUSPECT = 3.0
+#: Seconds after which what an operator sent is in its wire's record.
+RECORDED = 1.0
 #: Seconds for an operation to show on the wire, so that a fault acts before the next one.
 ACTS = 1.5
 
@@ -81,12 +83,14 @@ class Try:
         self.bench, self.program, self.traffic, self.walk = bench, program, traffic, walk
         self.namespace = bench.namespace()
         self.model = Model()
-        self.hand = Hand(bench.api, self.namespace, self.model, self._wait_free)
+        self.hand = Hand(bench.api, self.namespace, self.model, self._wait_for)
         self.bursts = self.operations = 0
         self._called_off = called_off
         self._suspected, self._patience, self._until = suspected, patience, until
         self._under = ""
         self._told = False
+        #: Since when (monotonic) somebody else's Pod is gone, by its UID.
+        self._lost: dict[str, float] = {}
 
     def run(self) -> Finding | None:
         """The finding, or None where everything was as it must be."""
@@ -172,10 +176,11 @@ class Try:
             self.program.terminate(grace=5.0)
             self.hand.say("# End the operator with SIGTERM.")
 
-    def _wait_free(self, free: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + 2.0
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for what an operator has to do; False once it is down."""
+        deadline = time.monotonic() + seconds
         while self.program.exited is None:
-            if free():
+            if condition():
                 return True
             if time.monotonic() > deadline:
                 return False
@@ -211,7 +216,7 @@ class Try:
         limit *= self.bench.patience
         probed: float | None = None
         while True:
-            differences = self.model.differences(self.view(), hindered)
+            differences = self._differences(hindered)
             now = time.monotonic()
             silent = now - max(began, self.traffic.last(self.namespace, self._records()))
             if not differences and silent >= SILENCE:
@@ -242,6 +247,18 @@ class Try:
                     if not all(one.cluster for one in differences):
                         return self._finding(place, differences)
             self._pause(SILENCE - silent if not differences else 0.25)
+
+    def _differences(self, hindered: frozenset[str]) -> list[Difference]:
+        """Where the walk differs from the model, but for Pods that the cluster took away."""
+        found = []
+        for one in self.model.differences(self.view(), hindered):
+            if not one.lost or self.traffic.deleted(one.lost):
+                found.append(one)
+            elif time.monotonic() - self._lost.setdefault(one.lost, time.monotonic()) < RECORDED:
+                found.append(replace(one, final=False, cluster=True))
+            else:
+                self.model.not_there(one.lost)
+        return found
 
     def _records(self) -> set[str]:
         return {f"record-{uid}" for uid in (*self.model.uids.values(), *self.model.deleted)}
