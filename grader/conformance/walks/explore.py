@@ -64,6 +64,10 @@ class Expedition:
         self._suspect: tuple[int, Finding] | None = None
         #: Which of the lanes has it.
         self._lane_of_it = 0
+        #: The walks that are under way, by their seeds.
+        self._under_way: dict[int, Try] = {}
+        #: Those that were under way when the operator ended by itself.
+        self._witnesses: list[tuple[int, Try]] = []
 
     def go(self) -> None:
         """Walk until the budget is used up. Raises Fail for a walk that failed."""
@@ -134,6 +138,7 @@ class Expedition:
             with self._lock:
                 if self._suspect is None:
                     self._suspect, self._lane_of_it = (number, finding), place
+                    self._witnesses = list(self._under_way.items()) if finding.died else []
                     mine.set()
                     self._called_off.set()
 
@@ -146,10 +151,13 @@ class Expedition:
             suspected=suspected,
             until=None if self.budget.walks else self._began + self.budget.seconds,
         )
+        with self._lock:
+            self._under_way[number] = attempt
         try:
             finding = attempt.run()
         finally:
             with self._lock:
+                self._under_way.pop(number)
                 self._done.update(bursts=attempt.bursts, operations=attempt.operations)
         if finding is not None:
             suspected(finding)
@@ -177,7 +185,7 @@ class Expedition:
         if not together or running is None:
             self._clear()
             if finding.died:
-                finding = self._who_killed_it(finding)
+                number, finding = self._killed_by(number, finding)
             shortest, tries = self._shortest(finding, lambda: False)
         again = self._try_one(shortest, ONCE_MORE)
         if again is None and shortest != finding.walk:
@@ -217,9 +225,20 @@ class Expedition:
             self._clear()
         return found
 
-    def _who_killed_it(self, finding: Finding) -> Finding:
-        """Of walks beside each other, the one that the operator died of."""
-        return finding
+    def _killed_by(self, number: int, finding: Finding) -> tuple[int, Finding]:
+        """Of walks beside each other, the one that the operator dies of, and what it then shows."""
+        last = self._traffic.busiest()
+
+        def spoken_of(witness: tuple[int, Try]) -> int:
+            about = witness[1].about()
+            return min((last.index(key) for key in about if key in last), default=len(last))
+
+        for other, witness in sorted(self._witnesses, key=spoken_of):
+            walk = witness.walk.up_to(witness.bursts)
+            again = self._try_one(walk, LIMIT)
+            if again is not None and again.died:
+                return other, again
+        return number, finding
 
     def _clear(self) -> None:
         """End the operator, and take away what it would meet again when it is started."""

@@ -22,6 +22,7 @@ from grader.conformance.walks.wirefaults import ASIDE, FAULTS, WHOLE
 #: Kinds of operations and how often they come; the simplest to explain first.
 WEIGHTS = {
     "scale": 4,
+    "scale-down": 1,
     "image": 4,
     "both": 2,
     "touch": 1,

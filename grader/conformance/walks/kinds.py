@@ -299,7 +299,8 @@ def taken(hand: Hand, op: Op) -> bool:
         return False
     reference = hand.reference(controller=True)
     pod = hand.patch("pods", found[0], {"metadata": {"ownerReferences": [reference]}}, found[1])
-    hand.model.theirs(pod)
+    # It has a name that an operator with fixed names would give to the next one.
+    hand.model.squats(pod, hand.name(op))
     return True
 
 
@@ -407,10 +408,17 @@ def pods_ready(hand: Hand, op: Op) -> bool:
 
 @kind("theirs-gone")
 def theirs_gone(hand: Hand, op: Op) -> bool:
-    """The owner of the others' Pods deletes them."""
-    if not hand.model.foreign:
+    """The owner of the others' Pods deletes them, but for those in the way of a name.
+
+    No event tells an operator that such a name is free; it asks again after pauses that grow
+    as long as the name was taken.
+    """
+    foreign = [
+        (uid, pod) for uid, pod in hand.model.foreign.items() if uid not in hand.model.squatters
+    ]
+    if not foreign:
         return False
-    for uid, pod in list(hand.model.foreign.items()):
+    for uid, pod in foreign:
         hand.model.not_there(uid)
         shown = f"pod {pod['metadata']['name']}"
         hand.delete("pods", pod, shown, "--force --grace-period=0", grace_seconds=0)

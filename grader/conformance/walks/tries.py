@@ -110,6 +110,10 @@ class Try:
         self.hand.delete_all()
         return self._rest(len(self.walk.bursts) - 1)
 
+    def about(self) -> set[str]:
+        """Its namespace and its records: what an exchange is about that is about it."""
+        return {self.namespace, *self._records()}
+
     # -- a burst ----------------------------------------------------------------------
 
     def _burst(self, place: int, burst: Burst) -> Finding | None:
