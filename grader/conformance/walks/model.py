@@ -202,6 +202,7 @@ class Model:
             elif not mark.is_on(obj):
                 where = f"{mark.resource} {obj['metadata']['name']}"
                 what = f"{mark.key}={mark.value}" if mark.value else mark.key
+                what = "An owner" if mark.place == "ownerReferences" else what
                 yield Difference(
                     f"{what}, which somebody else put into the {mark.place} of {where}, is gone.",
                     final=True,

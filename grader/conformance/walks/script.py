@@ -50,7 +50,8 @@ def failure(
     operations = f"{count} operation{'s' if count != 1 else ''}"
     under = f", while {finding.under}" if finding.under else ""
     came = (
-        f"It came again when only the {operations} below were done."
+        f"It came again when no more than the {operations} below {'were' if count != 1 else 'was'} "
+        "done."
         if came_again
         else "It did not come again when the same was done once more: it depends on which of two "
         "things is first, or on what else the operator had to do."
