@@ -71,6 +71,8 @@ def _burst(draw: st.DrawFn, faults: Sequence[str], most: int) -> Burst:
     ops = []
     if causes := FAULTS[fault].causes:
         ops.append(draw(_op(causes)))
+    if (beside := FAULTS[fault].beside) and draw(st.booleans()):
+        ops.append(draw(_op(beside)))
     ops += draw(st.lists(_op(_KINDS), min_size=0 if ops else 1, max_size=most))
     return Burst(tuple(ops), fault)
 
@@ -86,7 +88,8 @@ def walks(*, alone: bool) -> st.SearchStrategy[Walk]:
     """All walks that there are: those beside each other, or those that have the process alone."""
     if alone:
         return _walk(tuple(["", *WHOLE]), 5, 7)
-    return _walk(tuple([""] * len(ASIDE) + list(ASIDE)), 2, 4)
+    lasting = [name for name, fault in ASIDE.items() if fault.lasts]
+    return _walk(tuple([""] * len(ASIDE) + list(ASIDE) + 2 * lasting), 2, 4)
 
 
 def draw(number: int, *, alone: bool = False) -> Walk:

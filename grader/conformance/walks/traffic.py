@@ -43,7 +43,8 @@ class Traffic:
         with self._lock:
             self._look()
             found = [e for key in (namespace, *records) for e in self._writes[key]]
-        return [describe(e) for e in sorted(found, key=lambda e: e.t_request)[-_KEPT:]]
+        found = sorted(found, key=lambda e: e.t_request)[-_KEPT:]
+        return [describe(e, start=found[0].t_request) for e in found]
 
     def deleted(self, uid: str) -> bool:
         """Whether the operator deleted that very object: the API server's answer has its UID."""

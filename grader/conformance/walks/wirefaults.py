@@ -33,6 +33,13 @@ class Fault:
     hinders: frozenset[str] = frozenset()
     process: str = ""
     last: tuple[str, ...] = ()
+    #: Kinds of operations that are of most interest while it is in force.
+    beside: tuple[str, ...] = ()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is in force until it is lifted, so that a state can be looked at."""
+        return any(rule.startswith(("hold", "delay")) for rule in self.rules) or bool(self.hinders)
 
     @property
     def kills(self) -> bool:
@@ -54,12 +61,16 @@ def _scoped() -> dict[str, Fault]:
         "the record cannot be deleted": Fault(
             (f"answer 500 delete,get {recorded} times=always",), _LEAVING, record
         ),
-        "creates of Pods hang": Fault((f"hold {makes}",), _PODS_MADE),
-        "deletes of Pods hang": Fault((f"hold {ends}",), _PODS_ENDED),
+        "creates of Pods hang": Fault(
+            (f"hold {makes}",), _PODS_MADE, beside=("scale-down", "delete", "squat")
+        ),
+        "deletes of Pods hang": Fault((f"hold {ends}",), _PODS_ENDED, beside=("squat",)),
         "writes of the status hang": Fault((f"hold {status}",), _STATUS),
         "writes of the record hang": Fault((f"hold create,update,patch {recorded}",), _RECORD),
         "the delete of the record hangs": Fault((f"hold delete {recorded}",), _LEAVING),
-        "writes of the finalizer hang": Fault((f"hold {itself}",), _LEAVING),
+        "writes of the finalizer hang": Fault(
+            (f"hold {itself}",), _LEAVING, beside=("app-held", "app-marks")
+        ),
         "requests are slow": Fault(("delay 120ms any ns={ns}",), ("both", "recreate", "scale")),
     }
     for what, target, causes in (
