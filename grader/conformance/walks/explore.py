@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Walks that run beside each other on one process.
 ABREAST = 6
 #: Seconds after which no shorter walk is tried any more.
-SHRINKING = 20.0
+SHRINKING = 15.0
 #: Seconds that the shortest one is given, once the first has been given all of them.
 ONCE_MORE = 6.0
 

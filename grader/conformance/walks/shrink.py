@@ -72,14 +72,8 @@ def simpler(walk: Walk) -> Iterator[Walk]:
     yield _plain(walk)
     for place, burst in enumerate(walk.bursts):
         for number, op in enumerate(burst.ops):
-            for plainer in (Op(op.kind), replace(op, app=0), replace(op, pod=0), _less(op)):
-                if plainer != op:
-                    changed = (*burst.ops[:number], plainer, *burst.ops[number + 1 :])
-                    yield _with(walk, place, replace(burst, ops=changed))
-
-
-def _less(op: Op) -> Op:
-    return replace(op, value=max(0, op.value - 1))
+            changed = (*burst.ops[:number], Op(op.kind), *burst.ops[number + 1 :])
+            yield _with(walk, place, replace(burst, ops=changed))
 
 
 def _plain(walk: Walk) -> Walk:

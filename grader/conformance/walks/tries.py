@@ -243,7 +243,7 @@ class Try:
                         "The cluster makes Pods Ready, and takes away what has no owner.",
                         " ".join(one.text for one in differences[:3]),
                     )
-                if probed is None and silent > 5.0 or now - began > WORKING:
+                if probed is None and silent > min(5.0, limit / 2) or now - began > WORKING:
                     # It is idle, or so busy that nobody is served: another one tells.
                     self.bench.handles_one_more(self.program)
                     probed = time.monotonic()
