@@ -28,7 +28,7 @@ WORKING = 60.0
 #: Seconds of silence about a walk's objects after which it is at rest.
 SILENCE = 0.35
 #: Seconds after which one that is silent and not where it must be is suspected.
-SUSPECT = 3.0
+SUSPECT = 3.5
 #: Seconds after which what an operator sent is in its wire's record.
 RECORDED = 1.0
 #: Seconds for an operation to show on the wire, so that a fault acts before the next one.
