@@ -87,8 +87,10 @@ class Hand:
         return found if found is not None and not is_terminating(found) else None
 
     def pods(self, op: Op) -> list[dict]:
-        """The active Pods of that WebApp, the oldest first."""
-        uid = self.model.uids.get(self.name(op))
+        """The active Pods of that WebApp, the oldest first; also while it is on its way out."""
+        name = self.name(op)
+        gone = [uid for uid, one in self.model.deleted.items() if one == name]
+        uid = self.model.uids.get(name) or (gone[-1] if gone else None)
         found = [
             pod
             for pod in self.api.list("pods", self.namespace)["items"]
