@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -72,7 +73,8 @@ def _burst(draw: st.DrawFn, faults: Sequence[str], most: int) -> Burst:
     if causes := FAULTS[fault].causes:
         ops.append(draw(_op(causes)))
     if (beside := FAULTS[fault].beside) and draw(st.booleans()):
-        ops.append(draw(_op(beside)))
+        # To the same Pod: that is where the fault was caused.
+        ops.append(replace(ops[0], kind=draw(st.sampled_from(beside))))
     ops += draw(st.lists(_op(_KINDS), min_size=0 if ops else 1, max_size=most))
     return Burst(tuple(ops), fault)
 
