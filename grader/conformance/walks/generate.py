@@ -72,7 +72,7 @@ def _burst(draw: st.DrawFn, faults: Sequence[str], most: int) -> Burst:
     ops = []
     if causes := FAULTS[fault].causes:
         ops.append(draw(_op(causes)))
-    if (beside := FAULTS[fault].beside) and draw(st.booleans()):
+    if beside := FAULTS[fault].beside:
         # To the same Pod: that is where the fault was caused.
         ops.append(replace(ops[0], kind=draw(st.sampled_from(beside))))
     ops += draw(st.lists(_op(_KINDS), min_size=0 if ops else 1, max_size=most))

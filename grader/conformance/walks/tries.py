@@ -124,7 +124,7 @@ class Try:
             self._under = burst.fault
             self.hand.say(f"# {burst.fault[0].upper()}{burst.fault[1:]}.")
         for rule in rules:
-            self.hand.say(f"./phase4 fault add '{rule.text}'")
+            self.hand.say(self._armed(rule.text))
         if fault.process:
             self._end_process(fault.process)
         for number, op in enumerate(burst.ops):
@@ -140,6 +140,12 @@ class Try:
             if finding := self._rest(place, hindered=fault.hinders):
                 return finding
         return self._lift(fault, rules) or self._rest(place, began)
+
+    def _armed(self, rule: str) -> str:
+        """The command that arms a rule, for a person's namespace and records."""
+        for name, uid in self.model.uids.items():
+            rule = rule.replace(f"record-{uid}", f"$(record {name})")
+        return f'./phase4 fault add "{rule.replace(self.namespace, "walk")}"'
 
     def _arm(self, fault: Fault, burst: Burst) -> list[RuleHandle]:
         uid = self.model.uids.get(self.hand.name(burst.ops[0]), "none")
@@ -159,7 +165,7 @@ class Try:
         if rules:
             for text in fault.last:
                 self.program.wire.rules.add(text.format(**self._names))
-                self.hand.say(f"./phase4 fault add '{text.format(**self._names)}'")
+                self.hand.say(self._armed(text.format(**self._names)))
             self.hand.say(
                 "./phase4 fault remove all" if not fault.last else "./phase4 fault add thaw"
             )
