@@ -20,6 +20,7 @@ ABOUT = {
     "killpoints": "it may die between any two writes, and before it hears of one",
     "replicas": "two processes, and never two that write",
     "quiet": "once all is well, nothing is written",
+    "walks": "what nobody wrote a scenario for",
 }
 
 

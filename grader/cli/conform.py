@@ -41,6 +41,10 @@ def conform(
         typer.Option("--part", help="Only this part, or this scenario; may be given again."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat a run's random choices.")] = None,
+    walks: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many random walks; else what is done in 20 s."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder for records, report and picture.")
     ] = None,
@@ -80,6 +84,7 @@ def conform(
             folder,
             only=part or (),
             seed=seed,
+            walks=walks,
             on_result=ended.append,
             on_start=lambda one: tell(f"{len(ended)} of {len(chosen)}  {one.id}: {one.title}"),
         )

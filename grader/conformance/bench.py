@@ -204,6 +204,20 @@ class Bench:
                 "idle is judged by silence alone."
             )
 
+    def handles_one_more(self, program: RunningProgram, timeout: float = 10.0) -> None:
+        """Wait until the operator handles a WebApp made just now: it is not too busy to."""
+        self._handles_one_more(program, timeout)
+
+    def start_again(self, program: RunningProgram) -> None:
+        """Start a process that has ended, and wait until it has asked for WebApps, or ended."""
+        since = time.time()
+        program.start()
+        self.wait_exchange(
+            program,
+            lambda e: e.t_request >= since and e.resource == "webapps" and e.status == 200,
+            STARTING,
+        )
+
     def gone(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> None:
         """Wait until the WebApp, its record and its Pods are gone."""
         uid = app["metadata"]["uid"]

@@ -168,6 +168,12 @@ class History:
                     return obj
         return None
 
+    def objects(self, resource: str, namespace: str) -> list[dict]:
+        """The objects of a namespace as they are now."""
+        with self._changed:
+            self._check()
+            return list(self._live[resource, namespace].values())
+
     def record(self, uid: str) -> dict | None:
         """The DNS record of the WebApp with that UID, or None."""
         return self.live("configmaps", f"record-{uid}", DNS_NAMESPACE)
@@ -224,6 +230,11 @@ class History:
         """How many states have been seen, of all objects there are."""
         with self._changed:
             return len(self._states)
+
+    def changes_in(self, namespace: str) -> int:
+        """How many states of a namespace's objects, and of records, have been seen."""
+        with self._changed:
+            return self._changes[namespace] + self._changes[DNS_NAMESPACE]
 
     def replay(self) -> Iterator[tuple[State, dict[str, dict[str, dict]]]]:
         """Every state with the live objects (resource → UID → object) right after it."""

@@ -15,10 +15,18 @@ from grader.conformance.sentences import Sentence
 from grader.conformance.trial import Trial
 from grader.verdict import Fail, Message, NotGraded, Outcome, Verdict
 
-Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
+Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart", "walks"]
 
 #: In the order in which they run.
-PARTS: tuple[Part, ...] = ("functional", "restart", "faults", "killpoints", "replicas", "quiet")
+PARTS: tuple[Part, ...] = (
+    "functional",
+    "restart",
+    "faults",
+    "killpoints",
+    "replicas",
+    "quiet",
+    "walks",
+)
 
 
 @dataclass(frozen=True)

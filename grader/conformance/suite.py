@@ -101,11 +101,13 @@ def conform(
     *,
     only: Iterable[str] = (),
     seed: int = 0,
+    walks: int | None = None,
     on_result: Callable[[Result], None] = lambda result: None,
     on_start: Callable[[Scenario], None] = lambda one: None,
 ) -> Report:
     """Run the suite; ``only`` names parts or scenarios (all of them when empty).
 
+    ``walks``: so many random walks, in place of as many as there is time for.
     ``on_result`` is called with each result as it is known, from any thread.
     Raises :class:`grader.cluster.errors.EnvironmentProblem` where there is no
     cluster to run on; an operator's faults are results, never exceptions.
@@ -115,7 +117,7 @@ def conform(
     report = Report(subject.shown, seed, cluster.backend, dict(cluster.versions), time.time())
     began = time.monotonic()
     chosen = select(only)
-    trial = Trial(cluster, subject, run_dir, seed=seed)
+    trial = Trial(cluster, subject, run_dir, seed=seed, walks=walks)
 
     def run(one: Scenario) -> Result:
         on_start(one)

@@ -36,14 +36,17 @@ class Trial:
         seed: int = 0,
         runner: Runner | None = None,
         patience: float = 1.0,
+        walks: int | None = None,
     ) -> None:
         """``runner``: one that is there already; it is not closed with the trial.
 
-        ``patience`` scales every wait for an operator to converge.
+        ``patience`` scales every wait for an operator to converge. ``walks``: so many random
+        walks, in place of as many as there is time for.
         """
         self.run_dir = run_dir
         self.seed = seed
         self.patience = patience
+        self.walks = walks
         self.api = Api(cluster, user_agent="phase4-conformance")
         self.history = History(self.api)
         self.processes = Processes(
@@ -80,6 +83,33 @@ class Trial:
         self.namespaces.append(name)
         return name
 
+    @property
+    def command(self) -> str:
+        """The operator's command, as its author wrote it."""
+        return self.processes.subject.shown
+
+    def clear(self) -> None:
+        """Take away all that is in the namespaces, whoever's finalizers are on it.
+
+        For a scenario that is alone, while no operator runs.
+        """
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._clear_namespace, self.namespaces))
+        self._delete_records()
+
+    def _clear_namespace(self, namespace: str) -> None:
+        nobodys = {"metadata": {"finalizers": None}}
+        for resource in (contract.WEBAPPS, "pods"):
+            for item in self.api.list(resource, namespace)["items"]:
+                name = item["metadata"]["name"]
+                try:
+                    if item["metadata"].get("finalizers"):
+                        self.api.patch(resource, name, nobodys, namespace)
+                    self.api.delete(resource, name, namespace, grace_seconds=0)
+                except ApiError as error:
+                    if error.status not in (404, 409):
+                        raise
+
     def one_aside(self) -> dict:
         """Create a WebApp that is no scenario's concern, in a namespace for such ones."""
         with self.processes.lock:
@@ -105,10 +135,21 @@ class Trial:
     def _delete_records(self) -> None:
         """Delete the DNS records of our WebApps: nobody else does, and a wrong operator did not."""
         ours = set(self.namespaces)
+        uids = {
+            state.uid
+            for state in self.history.states(resource="webapps")
+            if state.namespace in ours
+        }
         for record in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]:
-            owners = {value.partition("/")[0] for value in (record.get("data") or {}).values()}
-            if owners & ours:
+            if record["metadata"]["name"].removeprefix("record-") in uids:
                 try:
+                    if record["metadata"].get("finalizers"):
+                        self.api.patch(
+                            "configmaps",
+                            record["metadata"]["name"],
+                            {"metadata": {"finalizers": None}},
+                            contract.DNS_NAMESPACE,
+                        )
                     self.api.delete(
                         "configmaps", record["metadata"]["name"], contract.DNS_NAMESPACE
                     )

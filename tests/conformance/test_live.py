@@ -55,6 +55,21 @@ def test_a_wrong_operator_is_caught_and_named(cluster, tmp_path, name):
     assert row.ok, row
 
 
+def test_a_walk_finds_a_wrong_operator_and_is_shrunk_to_commands(cluster, tmp_path):
+    """Nobody wrote a scenario for it here: only the walks are asked."""
+    (mistake,) = measure.wrong_operators(["failed-pods-count"])
+    report = measure.try_wrong(cluster, mistake, tmp_path, ["walks/together"], seed=35)
+    (result,) = report.results
+    assert result.verdict is Verdict.FAIL and result.message is not None
+    told = result.message
+    assert "came again" in told.seen and "did not come again" not in told.seen
+    commands = [line for line in told.evidence if line.startswith("kubectl ")]
+    assert any('"phase": ' in line for line in commands) and len(commands) <= 4
+    assert f"--seed {result.measured['seed']}" in told.next
+    saved = (tmp_path / "run" / "walk.sh").read_text(encoding="utf-8").splitlines()
+    assert set(commands) <= set(saved)
+
+
 def test_what_somebody_left_behind_is_not_counted(cluster, tmp_path):
     """A WebApp that is on its way out, and stays: its operator tries again and again."""
     api = Api(cluster)

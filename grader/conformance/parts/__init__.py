@@ -12,6 +12,7 @@ from grader.conformance.parts import (  # noqa: F401
     quiet,
     replicas,
     retries,
+    walks,
 )
 from grader.conformance.scenario import Scenario, registered
 
