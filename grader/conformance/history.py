@@ -16,7 +16,7 @@ import bisect
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from grader.cluster.api import Api
@@ -180,6 +180,11 @@ class History:
                 for pod in self._live["pods", meta["namespace"]].values()
                 if (controller_of(pod) or {}).get("uid") == meta["uid"]
             ]
+
+    def webapps_in(self, namespaces: Iterable[str]) -> list[dict]:
+        """The WebApps that are in these namespaces now."""
+        with self._changed:
+            return [app for name in namespaces for app in self._live["webapps", name].values()]
 
     def saw(self, uid: str, revision: int) -> bool:
         """Whether that state of the object, or a newer one, has been seen."""

@@ -12,10 +12,18 @@ from grader.conformance.bench import Bench
 from grader.conformance.trial import Trial
 from grader.verdict import Message, Outcome, Verdict
 
-Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart"]
+Part = Literal["functional", "held", "quiet", "faults", "killpoints", "replicas", "restart"]
 
 #: In the order in which they run.
-PARTS: tuple[Part, ...] = ("functional", "restart", "faults", "killpoints", "replicas", "quiet")
+PARTS: tuple[Part, ...] = (
+    "functional",
+    "held",
+    "restart",
+    "faults",
+    "killpoints",
+    "replicas",
+    "quiet",
+)
 
 
 @dataclass(frozen=True)
@@ -109,5 +117,6 @@ def judge(one: Scenario, trial: Trial) -> Result:
         )
     finally:
         bench.end_own()
+        bench.retire()
     took = time.monotonic() - began
     return Result(one.id, one.title, verdict, message, took, bench.measured, started)
