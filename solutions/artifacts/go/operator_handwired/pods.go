@@ -70,10 +70,11 @@ func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([
 		// A delete cannot be taken back: decide it on the live spec, not on a
 		// cached one that may be older than what the user wants now.
 		if err := c.confirmLive(ctx, webapp); err != nil {
-			return append(keep, discard...), err
+			return append(keep, unfinished(discard)...), err
 		}
 	}
 	var failed []error
+	var left []*corev1.Pod
 	for _, pod := range discard {
 		err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			// The name may be someone else's by now; the UID never is.
@@ -81,6 +82,7 @@ func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
 			failed = append(failed, fmt.Errorf("deleting Pod %s: %w", pod.Name, err))
+			left = append(left, pod) // It stands, and the status says so.
 		}
 		terminating[pod.Name] = true
 	}
@@ -108,13 +110,14 @@ func (c *Controller) ensurePods(ctx context.Context, webapp *v1alpha1.WebApp) ([
 				failed = append(failed, err)
 			}
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return keep, nil // Nothing more can be made here; the WebApp will be deleted too.
+			return append(keep, unfinished(left)...), nil // Nothing more can be made here; the WebApp will be deleted too.
 		default:
 			// The next create would most likely fail alike; the retry backs off.
-			return keep, errors.Join(append(failed, fmt.Errorf("creating Pod %s: %w", name, err))...)
+			failed = append(failed, fmt.Errorf("creating Pod %s: %w", name, err))
+			return append(keep, unfinished(left)...), errors.Join(failed...)
 		}
 	}
-	return keep, errors.Join(failed...)
+	return append(keep, unfinished(left)...), errors.Join(failed...)
 	// phase4:stub
 	// return nil, errors.New("TODO: keep, discard, create")
 	// phase4:end
@@ -244,6 +247,13 @@ func podName(webapp *v1alpha1.WebApp, slot int) string {
 	return fmt.Sprintf("%s-%.8s-%d", webapp.Name, webapp.UID, slot)
 }
 
+// phase4:solution 4.3.2
+// unfinished returns those that have not finished: the others stand for nothing, deleted or not.
+func unfinished(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), podFinished)
+}
+
+// phase4:end
 func podFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

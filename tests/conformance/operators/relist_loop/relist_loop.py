@@ -97,6 +97,10 @@ def going(obj):
     return "deletionTimestamp" in obj["metadata"]
 
 
+def ended(pod):
+    return pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+
+
 def ready(pod):
     conditions = pod.get("status", {}).get("conditions", [])
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
@@ -157,13 +161,23 @@ class Operator:
         if there is None:
             body = {"metadata": {"name": record}, "data": wanted}
             self.server.call("POST", self.records(), body)
-        elif there.get("data") != wanted:
-            self.server.call("PUT", self.records(record), {**there, "data": wanted})
-        standing = self.pods(app, pods, path)
-        self.status(app, standing, there is not None, path)
+        elif not wanted.items() <= (there.get("data") or {}).items() and not going(there):
+            data = {**(there.get("data") or {}), **wanted}
+            self.server.call("PUT", self.records(record), {**there, "data": data})
+        standing, failed = [], None
+        try:
+            self.pods(app, pods, path, standing)
+        except Failed as error:
+            failed = error
+        # What is, is told whether or not the rest went well.
+        self.status(app, standing, there is not None and not going(there), path)
+        if failed:
+            raise failed
 
-    def pods(self, app, pods, path):
+    def pods(self, app, pods, path, standing):
+        """Bring the Pods one turn nearer; ``standing`` is filled with those that stay."""
         meta, spec = app["metadata"], app["spec"]
+        wanted = spec.get("replicas", 1)
         base = f"/api/v1/namespaces/{meta['namespace']}/pods"
         ours, waiting = [], False
         for pod in pods:
@@ -189,11 +203,11 @@ class Operator:
                 ours.append(pod)
 
         def right(pod):
-            ended = pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
-            return not ended and pod["spec"]["containers"][0]["image"] == spec["image"]
+            return not ended(pod) and pod["spec"]["containers"][0]["image"] == spec["image"]
 
         keep = sorted(filter(right, ours), key=lambda pod: not ready(pod))
-        extra = [p for p in ours if not right(p)] + keep[spec["replicas"] :]
+        extra = [p for p in ours if not right(p)] + keep[wanted:]
+        standing += [pod for pod in ours if not ended(pod)]
         if extra:
             live = self.server.call("GET", path)["metadata"]
             if live["uid"] != meta["uid"] or live["generation"] != meta["generation"]:
@@ -201,11 +215,10 @@ class Operator:
         for pod in extra:
             body = {"preconditions": {"uid": pod["metadata"]["uid"]}}
             self.server.call("DELETE", f"{base}/{pod['metadata']['name']}", body)
-        keep = keep[: spec["replicas"]]
+            standing[:] = [one for one in standing if one is not pod]
         if not extra and not waiting:
-            for _ in range(spec["replicas"] - len(keep)):
-                keep.append(self.server.call("POST", base, self.pod(app)))
-        return keep
+            for _ in range(wanted - len(keep)):
+                standing.append(self.server.call("POST", base, self.pod(app)))
 
     @staticmethod
     def pod(app):
@@ -220,13 +233,16 @@ class Operator:
 
     def status(self, app, standing, record, path):
         before = app.get("status", {})
-        good = record and sum(map(ready, standing)) == app["spec"]["replicas"] == len(standing)
+        image, wanted = app["spec"]["image"], app["spec"].get("replicas", 1)
+        current = [p for p in standing if p["spec"]["containers"][0]["image"] == image]
+        good = record and sum(map(ready, current)) == wanted == len(standing)
         ready_condition = {
             "type": "Ready",
             "status": "True" if good else "False",
             "reason": "AllThere" if good else "NotAllThere",
             "message": "",
         }
+        others = [c for c in before.get("conditions", []) if c["type"] != "Ready"]
         old = next((c for c in before.get("conditions", []) if c["type"] == "Ready"), {})
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         same = old.get("status") == ready_condition["status"]
@@ -235,7 +251,7 @@ class Operator:
             "observedGeneration": app["metadata"]["generation"],
             "replicas": len(standing),
             "readyReplicas": sum(map(ready, standing)),
-            "conditions": [ready_condition],
+            "conditions": [*others, ready_condition],
         }
         if status != before:
             self.server.call("PUT", f"{path}/status", {**app, "status": status})

@@ -85,7 +85,8 @@ class Pods:
             try:
                 confirm_live(webapp)
             except FAILURES as error:
-                return keep + discard, [*failures, error]
+                return keep + _unfinished(discard), [*failures, error]
+        left: list[Object] = []
         for pod in discard:
             try:
                 # The name may be someone else's by now; the UID never is.
@@ -95,9 +96,10 @@ class Pods:
                 # may be another Pod's by now.
                 if not isinstance(error, ApiError) or not error.is_not_found:
                     failures.append(error)
+                    left.append(pod)  # It stands, and the status says so.
             terminating.add(name_of(pod))
         self._fill(webapp, keep, terminating, failures)
-        return keep, failures
+        return keep + _unfinished(left), failures
         # phase4:stub
         # raise NotImplementedError("keep, discard, create")
         # phase4:end
@@ -195,6 +197,14 @@ class Pods:
         return False
 
 
+# phase4:solution 4.3.2
+def _unfinished(pods: list[Object]) -> list[Object]:
+    """Those that have not finished: the others stand for nothing, deleted or not."""
+    return [pod for pod in pods if not is_finished(pod)]
+
+
+
+# phase4:end
 def webapp_of(pod: Object) -> str | None:
     """The key of the WebApp that a Pod belongs to, or asks to be adopted by."""
     # phase4:solution 4.3.2

@@ -141,8 +141,10 @@ class Reconciler:
             record = self._client.get(RECORDS, name, DNS_NAMESPACE)
         if is_terminating(record):
             raise NotYet(f"the DNS record {name} is being deleted")
-        if record.get("data") != wanted:
-            self._client.update(RECORDS, {**record, "data": wanted})
+        # Two keys are ours: the rest of the data is whoever put it there.
+        data = {**(record.get("data") or {}), **wanted}
+        if data != record.get("data"):
+            self._client.update(RECORDS, {**record, "data": data})
         # phase4:stub
         # raise NotImplementedError("make the record, or put it right")
         # phase4:end
