@@ -157,6 +157,25 @@ def creates_refused(bench: Bench) -> None:
     invariants.never_more_pods_than(bench.history, app, 4)
 
 
+@scenario("held/deletes-refused", "While no Pod can be deleted, those that exist are counted")
+def deletes_refused(bench: Bench) -> None:
+    namespace = bench.namespace()
+    app = bench.create(namespace, replicas=2)
+    bench.settled(app, "creating a WebApp")
+    bench.at_rest(app)
+    rule = bench.rule(f"answer 500 delete,deletecollection pods ns={namespace} times=always")
+    app = bench.change(app, image="shop:2", replicas=1)
+    bench.true_status(
+        app,
+        "changing image and replicas while deletes of Pods fail",
+        why="A Pod whose delete failed still runs: who reads the status takes it for gone.",
+        next="Count a Pod out only once its delete has been accepted.",
+        diagnosis="counts-out-what-stays",
+    )
+    rule.remove()
+    bench.settled(app, "deletes of Pods succeeded again", timeout=RETRIED)
+
+
 @scenario(
     "held/delete-on-its-way",
     "A delete that is on its way does not hit another's Pod that has taken the name meanwhile",
@@ -240,15 +259,24 @@ def busy_workers(bench: Bench) -> None:
 
     bench.until(pending, lambda: begun() or _waiting(bench, stuck) >= WORKERS, SETTLE)
     app = bench.create(bench.namespace(), replicas=1)
-    bench.settled(
-        app,
-        f"creating {2 * STUCK} WebApps that cannot be finished, and then one more",
-        why="A reconcile that waits holds its worker: as many WebApps as there are workers, whose "
-        "Pods never become Ready, and nobody is served.",
-        next="Never wait in a reconcile. Return, and let the Pod's event or a requeue bring the "
-        "key back.",
-        diagnosis="waits-in-reconcile",
+    doing = f"creating {2 * STUCK} WebApps that cannot be finished, and then one more"
+    served = bench.until(
+        app["metadata"]["namespace"],
+        lambda: bench.history.record(app["metadata"]["uid"]) or running.exited,
+        SETTLE,
     )
+    if not served:
+        raise Fail(
+            f"After {doing}, the last one is served within {SETTLE:g} s, by {WORKERS} workers.",
+            "Nothing was made for it.",
+            why="A reconcile that waits holds its worker: as many WebApps as there are workers, "
+            "whose Pods never become Ready, and nobody is served.",
+            next="Never wait in a reconcile. Return, and let the Pod's event or a requeue bring "
+            "the key back.",
+            diagnosis="waits-in-reconcile",
+            evidence=[describe(e) for e in bench.exchanges(running.client)[-6:]],
+        )
+    bench.settled(app, doing)
     running.wire.rules.clear()
     running.kill()
 
