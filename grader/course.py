@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = Path(__file__).resolve().parent / "course.toml"
 GRADERS = Path(__file__).resolve().parent / "labs"
 
+#: The tracks of build labs, in the order in which they are shown.
+TRACKS = ("python", "go")
+
 #: The four groups of the curriculum's checklist, in its order.
 EVIDENCE = ("live", "build", "written", "claim")
 
@@ -271,7 +274,7 @@ def _parts(data: dict[str, Any], labs: tuple[Lab, ...], path: Path) -> tuple[Par
                 entry["id"],
                 entry["title"],
                 str(entry["lab"]),
-                {track: tuple(entry[track]) for track in ("python", "go") if track in entry},
+                {track: tuple(entry[track]) for track in TRACKS if track in entry},
             )
             for entry in data.get("part", ())
         )

@@ -184,21 +184,22 @@ def grade(
     if not lab.built:
         return _not_built(lab)
     from grader.labs import grading
+    from grader.labs.grading_request import Request
 
     tell(f"{lab.id}: grading")
     run_dir = here.new_run(lab.id)
     used = parts.assemble(here, lab, run_dir / "workspace", lending)
     digests = parts.digests(run_dir / "workspace", lab, parts.track_of(here, lab))
     digest = parts.digest(here, lab)
-    report = grading.grade(
-        run_dir / "workspace" / lab.id,
+    request = Request.of(
         lab,
+        run_dir / "workspace" / lab.id,
+        run_dir,
         track=here.track_of(lab),
-        run_dir=run_dir,
         seed=seed,
         isolation=isolation,
-        progress=lambda step: tell(f"{lab.id}: {step}"),
     )
+    report = grading.grade(request, lambda step: tell(f"{lab.id}: {step}"))
     _forget_copies(here, lab, run_dir)
     report.course = course.load().version
     report.run_dir = _within(here.root, report.run_dir)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grader.verify import Row, VerifyReport
 
 #: Files whose ``register_dev`` adds commands of their own.
-_OTHERS = ("grader.cli.cite", "grader.cli.operators", "grader.cli.generate")
+_OTHERS = ("grader.cli.cite", "grader.cli.operators", "grader.cli.generate", "grader.cli.mutate")
 
 
 def register(app: typer.Typer) -> None:

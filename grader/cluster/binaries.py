@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from grader.cluster import dirs, pins
+from grader.cluster import dirs, locks, pins
 from grader.cluster.errors import EnvironmentProblem
 
 #: Called with a sentence that says what is being done, and how far it is where that is known.
@@ -109,25 +109,15 @@ def ensure(
     found = {name: path for name in chosen if (path := find(name)) is not None}
     if len(found) == len(chosen):
         return found
-    import filelock
-
     tell = progress or (lambda sentence: None)
     # What is got is got once: a cluster needs all of them anyway.
     wanted = [name for name in pins.VERSIONS if find(name) is None]
     folder = dirs.made(dirs.cache())
-    guard = filelock.FileLock(folder / "binaries.lock")
-    with dirs.writing(folder):
-        try:
-            guard.acquire(timeout=0)
-        except filelock.Timeout:
-            tell("another command is getting the control plane's binaries; waiting for it")
-            guard.acquire()
-    try:
+    waits = "another command is getting the control plane's binaries; waiting for it"
+    with locks.alone(folder / "binaries.lock", tell, waits):
         missing = [name for name in wanted if find(name) is None]
         if missing:
             _get(missing, tell)
-    finally:
-        guard.release()
     lost = [name for name in chosen if find(name) is None]
     if lost:
         raise EnvironmentProblem(f"{lost[0]} was put into {cached(lost[0])} and is gone again.")

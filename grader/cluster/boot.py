@@ -9,11 +9,11 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NoReturn
 
-from grader.cluster import binaries, certificate, dirs, limits, logs, pins, process, template
+from grader.cluster import binaries, certificate, dirs, limits, locks, logs, pins, process, template
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
@@ -42,24 +42,14 @@ _PAIR = ("apiserver.crt", "apiserver.key")
 _PORTS_TRIED = 5
 
 
-@contextmanager
-def lock(name: str, progress: Progress | None = None) -> Iterator[None]:
+def lock(name: str, progress: Progress | None = None) -> AbstractContextManager[None]:
     """Whoever starts, mends or ends the cluster ``name`` does it alone."""
-    import filelock
-
     folder = dirs.made(dirs.clusters(), private=True)
-    guard = filelock.FileLock(folder / f"{name}.lock")
-    with dirs.writing(folder):
-        try:
-            guard.acquire(timeout=0)
-        except filelock.Timeout:
-            if progress is not None:
-                progress(f"another command is busy with the cluster {name}; waiting for it")
-            guard.acquire()
-    try:
-        yield
-    finally:
-        guard.release()
+    return locks.alone(
+        folder / f"{name}.lock",
+        progress or (lambda sentence: None),
+        f"another command is busy with the cluster {name}; waiting for it",
+    )
 
 
 def check(files: Layout) -> None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.cluster import audit, bootstrap, dirs
+from grader.cluster import audit, bootstrap, dirs, locks
 from grader.cluster.api import Api, ApiError
 from grader.cluster.binaries import Progress
 from grader.cluster.components import MANIFESTS
@@ -78,11 +78,10 @@ class KindCluster(ExternalCluster):
 
 def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) -> KindCluster:
     """The running kind cluster, or a new one, with the course's CRDs and namespaces in it."""
-    import filelock
-
     tell = progress or (lambda sentence: None)
     folder = dirs.made(dirs.clusters() / f"kind-{name}", private=True)
-    with filelock.FileLock(folder.with_suffix(".lock")):
+    waits = f"another command is busy with the cluster {name}; waiting for it"
+    with locks.alone(folder.with_suffix(".lock"), tell, waits):
         if fresh:
             stop(name)
         elif (found := find(name)) is not None:

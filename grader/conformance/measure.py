@@ -58,10 +58,15 @@ def operator(
     source = laid_out(track, folder, variant)
     if mistake is not None:
         mistake.apply(source / LAB_OF_OPERATORS)
-    submission = Submission(source / LAB_OF_OPERATORS, LAB_OF_OPERATORS, track, folder / "built")
+    return built(source, track, folder)
+
+
+def built(workspace: Path, track: str, folder: Path) -> Subject:
+    """The operator in a workspace, built in ``folder``. Raises Fail where it does not build."""
+    submission = Submission(workspace / LAB_OF_OPERATORS, LAB_OF_OPERATORS, track, folder / "built")
     program = submission.program
     program.built(folder / "build.log")
-    return Subject(tuple(program.argv("{kubeconfig}")), source, program.environment())
+    return Subject(tuple(program.argv("{kubeconfig}")), workspace, program.environment())
 
 
 def laid_out(track: str, folder: Path, variant: str = "") -> Path:

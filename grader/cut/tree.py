@@ -24,14 +24,13 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from grader import course
-from grader.course import ROOT
+from grader.course import ROOT, TRACKS
 from grader.cut.regions import CutError, Side, render
 
 SOLUTIONS = ROOT / "solutions"
 EXERCISES = ROOT / "exercises"
 
 COMMON = "common"
-TRACKS = ("python", "go")
 ARTIFACTS = "artifacts"
 VARIANT_FILE = "variant.toml"
 ANSWER_ONLY = "answer-only"

@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,35 +110,19 @@ def cluster(phase4: Plugin, grading: Request, facts: dict[str, Any]) -> Iterator
     namespaces, and one of another check would repair what this one breaks.
     """
     from grader import cluster as clusters
+    from grader.cluster import dirs, locks
 
-    with _alone(grading.cluster or clusters.default_name(), phase4):
+    name = grading.cluster or clusters.default_name()
+    waits = f"another check uses the cluster {name}, waiting"
+    lock = dirs.made(dirs.state() / "locks") / f"cluster-{name}-graded.lock"
+    untimed = partial(phase4.untimed, waits)
+    with locks.alone(lock, lambda sentence: None, waits, while_waiting=untimed):
         found = clusters.ensure(grading.cluster or None, backend=grading.backend or None)
         facts["backend"] = found.backend
         facts["versions"] = dict(found.versions)
         components = set(_running(found))
         phase4.troubles.append(lambda: _trouble(found, components))
         yield found
-
-
-@contextmanager
-def _alone(name: str, phase4: Plugin) -> Iterator[None]:
-    """Hold the lock of a cluster; the operating system lets go of it however its holder ends."""
-    import filelock
-
-    from grader.cluster import dirs
-
-    folder = dirs.made(dirs.state() / "locks")
-    with dirs.writing(folder):
-        lock = filelock.FileLock(folder / f"cluster-{name}-graded.lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            with phase4.untimed(f"another check uses the cluster {name}, waiting"):
-                lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _require_nobody_else() -> None:

@@ -10,21 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import select
 import signal
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from grader import course
-from grader.cluster import dirs
-from grader.labs.grading_request import CHECK_SECONDS, MARKER, Request
+from grader.cluster import dirs, locks
+from grader.labs.grading_request import MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
 from grader.runner.program import BUILD_SECONDS
 from grader.verdict import Message, Verdict
@@ -35,91 +33,42 @@ SESSION = Path(__file__).with_name("grading_process.py")
 MARGIN_SECONDS = 120.0
 
 
-def grade(
-    submission_dir: Path,
-    lab: course.Lab | str,
-    *,
-    track: str = "",
-    cluster: str | None = None,
-    backend: str | None = None,
-    run_dir: Path,
-    seed: int | None = None,
-    isolation: str = "none",
-    progress: Callable[[str], None] | None = None,
-    grader: Path | None = None,
-    check_seconds: float = CHECK_SECONDS,
-    needs_cluster: bool | None = None,
-    only: Iterable[str] = (),
-    patience: float = 1.0,
-) -> LabReport:
-    """Grade what is in ``submission_dir`` (the lab's own folder) and return the report.
+def grade(request: Request, progress: Callable[[str], None] = lambda line: None) -> LabReport:
+    """Grade what a request names and return the report.
 
-    ``lab`` is an id or a :class:`grader.course.Lab`; ``cluster`` and ``backend``
-    are names, used only by labs that ask for a cluster. ``run_dir`` is made and
-    keeps the wires, the output and the grader's log. ``seed`` is drawn where
-    none is given. ``progress`` gets a line to show whenever there is news.
-    ``grader`` is another grader file than the lab's own (the project's tests).
-    ``check_seconds`` limits each phase of a check. ``needs_cluster`` says whether
-    to have the cluster up before the session starts (the manifest says so
-    where it is None), so that starting it counts towards no check's time.
-    ``only`` names the checks to run and to report on; all of them if left out.
-    ``patience`` scales how long graders wait for what a right program would have
-    done long ago (those that heed it): a learner's program gets all of it.
+    ``request.run_dir`` is made and keeps the wires, the output and the grader's
+    log. ``progress`` gets a line to show whenever there is news.
 
     Two runs for the same lab and folder wait for each other. Raises only for a
     caller's mistake (:class:`grader.course.CourseError`) and for what the
     machine lacks (:class:`grader.cluster.errors.EnvironmentProblem`).
     """
-    tell = progress or (lambda line: None)
-    if isinstance(lab, str) and grader is None:
-        lab = course.load().lab(lab)
-    if isinstance(lab, str):
-        assert grader is not None
-        lab_id, path = lab, grader
-    else:
-        lab_id, path = lab.id, grader or lab.grader
-        needs_cluster = "cluster" in lab.needs if needs_cluster is None else needs_cluster
-    if isolation != "none":
+    if request.isolation != "none":
         from grader.runner import sandbox
 
-        sandbox.checked(isolation)
-    only = tuple(only)
-    declared = course.checks_in(path)
-    if unknown := set(only) - {check.id for check in declared}:
-        raise course.CourseError(f"{path.name} has no check {min(unknown)}")
-    declared = tuple(check for check in declared if not only or check.id in only)
-    submission_dir = Path(submission_dir).absolute()
-    if needs_cluster and submission_dir.is_dir():
+        sandbox.checked(request.isolation)
+    declared = course.checks_in(request.grader)
+    if unknown := set(request.only) - {check.id for check in declared}:
+        raise course.CourseError(f"{request.grader.name} has no check {min(unknown)}")
+    declared = tuple(check for check in declared if request.asks_for(check.id))
+    if request.needs_cluster and request.submission.is_dir():
         from grader import cluster as clusters
 
-        clusters.ensure(cluster or None, backend=backend or None, progress=tell)
-    run_dir = dirs.made(Path(run_dir).absolute())
-    with _alone(lab_id, submission_dir, tell):
+        clusters.ensure(request.cluster or None, backend=request.backend or None, progress=progress)
+    dirs.made(request.run_dir)
+    with locks.alone(
+        _lock(request), progress, f"another check of {request.lab} is running, waiting"
+    ):
         started = time.time()
-        request = Request(
-            submission=submission_dir,
-            lab=lab_id,
-            grader=path.absolute(),
-            run_dir=run_dir,
-            track=track,
-            cluster=cluster or "",
-            backend=backend or "",
-            isolation=isolation,
-            seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
-            only=only,
-            patience=patience,
-            marker=uuid.uuid4().hex,
-            check_seconds=check_seconds,
-        )
         titles = {check.id: check.title for check in declared}
         trouble = ""
         if declared:
-            trouble = _run(request, len(declared), lambda news: tell(titles.get(news, news)))
+            trouble = _run(request, len(declared), lambda news: progress(titles.get(news, news)))
         results, observations = read(request, declared, trouble)
         facts = _facts(request)
         return LabReport(
-            lab=lab_id,
-            track=track,
+            lab=request.lab,
+            track=request.track,
             backend=facts.get("backend", ""),
             versions=facts.get("versions", {}),
             seed=request.seed,
@@ -129,32 +78,14 @@ def grade(
             checks=results,
             observations=observations,
             rules=facts.get("rules", []),
-            run_dir=str(run_dir),
-            digest=digest(submission_dir),
+            run_dir=str(request.run_dir),
         )
 
 
-@contextmanager
-def _alone(lab: str, submission: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of this lab and folder; say so where another holds it.
-
-    The operating system releases it when its holder ends, in whatever way.
-    """
-    import filelock
-
-    name = hashlib.sha256(os.fsencode(submission.resolve())).hexdigest()[:16]
-    folder = dirs.made(dirs.state() / "locks")
-    with dirs.writing(folder):
-        lock = filelock.FileLock(folder / f"grade-{lab}-{name}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            tell(f"another check of {lab} is running, waiting")
-            lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+def _lock(request: Request) -> Path:
+    """The lock file of this lab and folder."""
+    name = hashlib.sha256(os.fsencode(request.submission.resolve())).hexdigest()[:16]
+    return dirs.made(dirs.state() / "locks") / f"grade-{request.lab}-{name}.lock"
 
 
 def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
@@ -162,7 +93,7 @@ def _run(request: Request, checks: int, on_news: Callable[[str], None]) -> str:
     for old in (request.report, request.facts):
         old.unlink(missing_ok=True)
     read_end, write_end = os.pipe()
-    request = Request(**{**request.__dict__, "progress_fd": write_end})
+    request = replace(request, progress_fd=write_end)
     limit = MARGIN_SECONDS + BUILD_SECONDS + 3 * checks * request.check_seconds
     try:
         with (
@@ -344,32 +275,3 @@ def _facts(request: Request) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-#: Never part of what was handed in.
-_NOT_HANDED_IN = {".git", "__pycache__", ".phase4", "node_modules"}
-
-#: Bytes and files that a digest looks at, at most; more is not an answer but an accident.
-_DIGEST_BYTES, _DIGEST_FILES = 64 * 1024 * 1024, 5000
-
-
-def digest(folder: Path) -> str:
-    """A SHA-256 over names and contents of what was handed in; empty where it cannot be had."""
-    total = hashlib.sha256()
-    size = files = 0
-    for root, names, leaves in os.walk(folder):
-        names[:] = sorted(name for name in names if name not in _NOT_HANDED_IN)
-        for leaf in sorted(leaves):
-            path = Path(root) / leaf
-            if path.is_symlink() or not path.is_file():
-                continue
-            try:
-                size += path.stat().st_size
-                files += 1
-                if size > _DIGEST_BYTES or files > _DIGEST_FILES:
-                    return ""
-                content = hashlib.sha256(path.read_bytes()).digest()
-            except OSError:
-                return ""
-            total.update(os.fsencode(path.relative_to(folder)) + b"\0" + content)
-    return total.hexdigest() if files else ""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import random
+import uuid
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grader.course import Lab
 
 #: In the environment of every process that a run starts for a learner.
 MARKER = "PHASE4_GRADING"
@@ -22,8 +28,11 @@ class Request:
     and ``backend`` are names (empty for the defaults); ``isolation`` is
     ``none`` or ``bwrap``. ``only`` names the checks to run, none for all of
     them. ``patience`` scales how long a grader waits for what a right program
-    would have done long ago. ``marker`` is the value of ``PHASE4_GRADING`` in every learner's
-    process that the run starts, so that none of them can be lost.
+    would have done long ago: a learner's program gets all of it (1.0).
+    ``needs_cluster`` has the cluster up before the session starts, so that
+    starting it counts towards no check's time. ``check_seconds`` limits each
+    phase of a check. ``marker`` is the value of ``PHASE4_GRADING`` in every
+    learner's process that the run starts, so that none of them can be lost.
     """
 
     submission: Path
@@ -33,14 +42,27 @@ class Request:
     track: str = ""
     cluster: str = ""
     backend: str = ""
+    needs_cluster: bool = False
     isolation: str = "none"
-    seed: int = 0
+    seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**31))
     only: tuple[str, ...] = ()
     patience: float = 1.0
-    marker: str = ""
+    marker: str = field(default_factory=lambda: uuid.uuid4().hex)
     check_seconds: float = CHECK_SECONDS
     #: An open file descriptor on which the plugin tells what it is doing; -1 for none.
     progress_fd: int = -1
+
+    def __post_init__(self) -> None:
+        for name in ("submission", "grader", "run_dir"):
+            object.__setattr__(self, name, Path(getattr(self, name)).absolute())
+
+    @classmethod
+    def of(cls, lab: Lab, submission: Path, run_dir: Path, **options: Any) -> Request:
+        """A request to grade a lab of the course; ``options`` are fields, None for the default."""
+        options = {name: value for name, value in options.items() if value is not None}
+        options.setdefault("grader", lab.grader)
+        options.setdefault("needs_cluster", "cluster" in lab.needs)
+        return cls(submission=submission, lab=lab.id, run_dir=run_dir, **options)
 
     def asks_for(self, check: str) -> bool:
         """Whether the check of that id is to be run."""

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grader.course import ROOT
-from grader.cut.tree import TRACKS, place
+from grader.course import ROOT, TRACKS
+from grader.cut.tree import place
 from grader.mistakes import recorded
 from grader.mistakes.recorded import LineChange
 

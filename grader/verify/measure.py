@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from grader.cluster.several import several
 from grader.cut import CutError
 from grader.labs.grading import grade, interrupt_all
+from grader.labs.grading_request import Request
 from grader.mistakes import MistakeError
 from grader.report.model import LabReport
 from grader.verdict import Verdict
@@ -77,7 +79,11 @@ def measure(
                             repeat=repeat,
                             seed=seed,
                             patient=patient,
-                            options={"cluster": mine, "backend": backend, "isolation": isolation},
+                            options={
+                                "cluster": mine or "",
+                                "backend": backend or "",
+                                "isolation": isolation,
+                            },
                         )
                     if progress:
                         progress(subject.lab, row)
@@ -127,18 +133,18 @@ def _measured(
         except (MistakeError, CutError) as error:
             row.complaints.append(str(error))
             return row
-        report = grade(
-            submission,
-            subject.lab,
-            track=case.track,
-            run_dir=folder / "run",
+        request = Request(
+            submission=submission,
+            lab=subject.lab,
             grader=subject.grader,
+            run_dir=folder / "run",
+            track=case.track,
             needs_cluster=subject.live,
-            seed=seed,
             only=(case.fails,) if case.kind == "mistake" and subject.one_by_one else (),
             patience=1.0 if patient else HURRY.get(case.kind, 1.0),
             **options,
         )
+        report = grade(request if seed is None else replace(request, seed=seed))
         row.runs += 1
         row.seconds = max(row.seconds, time.monotonic() - began)
         complaints = judged(case, report)

@@ -5,10 +5,9 @@ from grader.workspace.folder import (
     WorkspaceError,
     exists,
     find,
-    init,
-    init_folder,
     open_folder,
 )
+from grader.workspace.create import init, init_folder
 
 __all__ = [
     "Workspace",

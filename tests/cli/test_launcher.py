@@ -24,8 +24,19 @@ ONE_PACKAGE = """colorama==0.4.6 \\
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
+    return new_clone(tmp_path / "a clone")
+
+
+@pytest.fixture(scope="module")
+def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone after its first use. Whoever breaks it sees it mended: it serves the next test."""
+    clone = new_clone(tmp_path_factory.mktemp("used") / "a clone")
+    assert launch(clone).returncode == 0
+    return clone
+
+
+def new_clone(root: Path) -> Path:
     """A clone whose command line only says that it runs, with one package to install."""
-    root = tmp_path / "a clone"
     (root / "grader" / "cli").mkdir(parents=True)
     for name in ("phase4", "grader/bootstrap.py", "grader/__main__.py", "requirements-uv.lock"):
         shutil.copy(ROOT / name, root / name)
@@ -158,8 +169,9 @@ def environment_of(clone: Path) -> Path:
 
 @pytest.mark.network
 @pytest.mark.parametrize("how", ["another version", "gone", "does not start", "packages gone"])
-def test_python_that_was_replaced_is_noticed(clone: Path, how: str) -> None:
-    assert launch(clone).returncode == 0
+def test_python_that_was_replaced_is_noticed(used_clone: Path, how: str) -> None:
+    clone = used_clone
+    assert launch(clone).stderr == ""
     python = clone / ".venv" / "bin" / "python"
     if how == "another version":
         environment_of(clone).rename(clone / ".venv" / "lib" / "python3.1")
@@ -180,9 +192,9 @@ def test_python_that_was_replaced_is_noticed(clone: Path, how: str) -> None:
 
 
 @pytest.mark.network
-def test_an_environment_that_still_works_is_kept(clone: Path) -> None:
+def test_an_environment_that_still_works_is_kept(used_clone: Path) -> None:
     """A file that the interpreter once needed may go, as with an update of Python."""
-    launch(clone)
+    clone = used_clone
     kept = clone / ".venv" / "kept"
     kept.touch()
     needed = clone / ".venv" / "phase4.python"
@@ -193,9 +205,12 @@ def test_an_environment_that_still_works_is_kept(clone: Path) -> None:
 
 
 @pytest.mark.network
-def test_a_package_that_stays_missing_is_a_sentence(clone: Path) -> None:
-    (clone / "grader" / "cli" / "app.py").write_text("import no_such_package\n")
-    done = launch(clone)
+def test_a_package_that_stays_missing_is_a_sentence(used_clone: Path) -> None:
+    program = used_clone / "grader" / "cli" / "app.py"
+    whole = program.read_text()
+    program.write_text("import no_such_package\n")
+    done = launch(used_clone)
+    program.write_text(whole)
     assert done.returncode == 5 and done.stdout == ""
     assert "no_such_package cannot be imported" in done.stderr and "Traceback" not in done.stderr
 

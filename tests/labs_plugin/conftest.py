@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.labs.grading import grade
+from grader.labs.grading_request import Request
 from grader.report.model import LabReport
 
 HEAD = """\
@@ -42,7 +43,9 @@ def graded(
         path.parent.mkdir()
         path.write_text(HEAD + textwrap.dedent(source))
         options.setdefault("run_dir", tmp_path / "run")
-        return grade(submission_dir, "9.9.9", grader=path, **options)
+        progress = options.pop("progress", lambda line: None)
+        options["only"] = tuple(options.get("only", ()))
+        return grade(Request(submission_dir, "9.9.9", path, **options), progress)
 
     return run
 

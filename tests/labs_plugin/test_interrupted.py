@@ -47,7 +47,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from grader.labs.grading import grade
-grade(Path({folder!r}), "9.9.9", grader=Path({grader!r}), run_dir=Path({run_dir!r}))
+from grader.labs.grading_request import Request
+grade(Request(Path({folder!r}), "9.9.9", Path({grader!r}), Path({run_dir!r})))
 """
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from grader import cluster as clusters
 from grader.cluster.process import marked
-from grader.labs.grading import MARKER, grade
+from grader.labs.grading import grade
+from grader.labs.grading_request import MARKER, Request
 from grader.runner import sandbox
 from grader.verdict import Verdict
 
@@ -117,12 +118,7 @@ def graded(tmp_path: Path, submission_dir: Path):
         path = tmp_path / "lab_9_9_9.py"
         path.write_text(HEAD + textwrap.dedent(source))
         return grade(
-            submission_dir,
-            "9.9.9",
-            grader=path,
-            run_dir=tmp_path / "run",
-            needs_cluster=True,
-            **options,
+            Request(submission_dir, "9.9.9", path, tmp_path / "run", needs_cluster=True, **options)
         )
 
     return run
