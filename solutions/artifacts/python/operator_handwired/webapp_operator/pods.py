@@ -203,7 +203,6 @@ def _unfinished(pods: list[Object]) -> list[Object]:
     return [pod for pod in pods if not is_finished(pod)]
 
 
-
 # phase4:end
 def webapp_of(pod: Object) -> str | None:
     """The key of the WebApp that a Pod belongs to, or asks to be adopted by."""
