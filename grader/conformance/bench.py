@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.conformance import contract, diagnosis
+from grader.cluster.api import ApiError
+from grader.conformance import contract, diagnosis, pace
 from grader.conformance.contract import World, shortfalls
 from grader.conformance.past import Past, Said
 from grader.conformance.processes import STARTING, wait
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: Seconds. Long enough for a slow operator that lists everything once a second;
 #: only a wrong one waits it out.
 SETTLE = 15.0
+#: A finalizer of somebody else's.
+FOREIGN = "example.com/keep"
 
 
 class Bench:
@@ -49,6 +52,8 @@ class Bench:
         self._own: list[RunningProgram] = []
         self._rules: list[RuleHandle] = []
         self._namespaces: list[str] = []
+        #: What was kept by a finalizer: resource, name, namespace.
+        self._kept: list[tuple[str, str, str]] = []
 
     def __enter__(self) -> Bench:
         return self
@@ -61,6 +66,7 @@ class Bench:
     def stop_shared(self) -> None:
         """End the shared process, so that the scenario can have one of its own."""
         self._processes.stop_shared()
+        self.trial.sweep()
 
     @property
     def operator(self) -> RunningProgram:
@@ -99,6 +105,12 @@ class Bench:
             if program.exited is None:
                 program.kill()
             program.wire.close()
+        for kept in list(self._kept):
+            self.let_go(*kept)
+
+    def retire(self) -> None:
+        """Have the scenario's WebApps deleted, without waiting: whoever starts next walks none."""
+        self.trial.retire(self._namespaces)
 
     # -- objects --------------------------------------------------------------------
 
@@ -107,6 +119,47 @@ class Bench:
         name = self.trial.new_namespace()
         self._namespaces.append(name)
         return name
+
+    def namespace_without_room(self) -> str:
+        """A fresh namespace whose Pods stay Pending until :meth:`make_ready`.
+
+        A LimitRange has each ask for more than any node has.
+        """
+        name = self.namespace()
+        much = {"cpu": "100k"}
+        limit = {"type": "Container", "default": much, "defaultRequest": much}
+        self.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "more-than-there-is", "namespace": name},
+                "spec": {"limits": [limit]},
+            }
+        )
+        return name
+
+    def make_ready(self, pods: list[dict]) -> None:
+        """Put Pods that no scheduler places on a node, so that they become Ready."""
+        nodes = self.api.list("nodes")["items"]
+        node = next(
+            n for n in nodes if "kwok.x-k8s.io/node" in n["metadata"].get("annotations", {})
+        )
+        for pod in pods:
+            meta = pod["metadata"]
+            self.api.raw(
+                "POST",
+                f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding",
+                body={
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+                    "target": {
+                        "apiVersion": "v1",
+                        "kind": "Node",
+                        "name": node["metadata"]["name"],
+                    },
+                },
+            )
 
     def name(self) -> str:
         """A name that no operator can predict."""
@@ -141,9 +194,53 @@ class Bench:
                 f"No event of a write in {namespace} came within 10 s.",
             )
 
+    def keep(self, resource: str, name: str, namespace: str) -> None:
+        """Put somebody else's finalizer on a Pod or a record: deleted, it stays terminating."""
+        self._kept.append((resource, name, namespace))
+        self.patch(resource, name, {"metadata": {"finalizers": [FOREIGN]}}, namespace)
+
+    def let_go(self, resource: str, name: str, namespace: str) -> None:
+        """Remove that finalizer; no matter if it or the object is gone."""
+        self._kept.remove((resource, name, namespace))
+        try:
+            self.api.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
     def world(self, app: dict) -> World:
         """That very WebApp and all that belongs to it, as the API server has it."""
         return self.history.world_of(app)
+
+    def true_status(self, app: dict, doing: str, timeout: float = SETTLE, **fail: Any) -> World:
+        """Wait until the status says what there is, whether or not the WebApp has converged.
+
+        For a state that is held open: Pods that are not Ready, or terminating.
+        """
+        generation, namespace = app["metadata"]["generation"], app["metadata"]["namespace"]
+
+        def wrong() -> list[str]:
+            world = self.world(app)
+            if world.webapp is None or world.webapp["metadata"]["generation"] < generation:
+                return ["The WebApp is gone." if world.webapp is None else "It is an older one."]
+            return contract.untrue(world)
+
+        if self.until(namespace, lambda: not wrong(), timeout):
+            return self.world(app)
+        fields = {
+            "why": "Users, and everything that waits for Ready, rely on the status, most of all "
+            "while something is wrong.",
+            "next": "Compute the status from what exists now, at each reconcile, and write it "
+            "also where the rest has failed or has to wait.",
+            "diagnosis": "stale-status",
+        }
+        if any(p.exited and p.exited.by == "itself" for p in self.programs()):
+            raise self._not_settled(app, doing, timeout, wrong(), fail)
+        raise Fail(
+            f"After {doing}, the status says what there is, within {timeout * self.patience:g} s.",
+            " ".join(wrong()) or "It was true and then changed again.",
+            **{**fields, **fail},
+        )
 
     # -- waiting --------------------------------------------------------------------
 
@@ -239,29 +336,48 @@ class Bench:
             raise self._not_settled(app, doing, timeout, left(), fail)
 
     def until(self, namespace: str, predicate: Callable[[], object], timeout: float) -> bool:
-        """Wait for the predicate; False after ``timeout`` s, unless something still changes.
+        """Wait for the predicate; False after ``timeout`` s, unless the operator is still at work.
 
-        While states change, a machine that is short of time is given more (up to
-        four times as long): it is the operator that is judged. What it does for
-        other WebApps counts as well: this one may be waiting for a worker. The
-        predicate is asked when something changed in the namespace, and each second.
+        One that works off what it has is waited for, up to :data:`pace.LIMIT`: it is
+        slow, and told so, but not wrong. It is at work while states change, of this
+        WebApp or of others that come before it, and while it asks about things that it
+        has not asked about since the wait began. The predicate is asked when something
+        changed in the namespace, and each second.
         """
         timeout *= self.patience
+        limit = max(2 * timeout, pace.LIMIT * self.patience)
         began = moved = time.monotonic()
-        seen = self.history.changes()
+        since = time.time()
+        progress = self.history.changes(), 0
+        asked: set[tuple[str, str, str]] = set()
         while not self.history.until(namespace, predicate, min(1.0, timeout / 3)):
-            now, before = time.monotonic(), seen
-            seen = self.history.changes()
-            if seen != before:
+            now, before = time.monotonic(), progress
+            asked |= pace.places(self._requests_since(since))
+            progress = self.history.changes(), len(asked)
+            if progress != before:
                 moved = now
             still = now - moved > timeout / 3
-            if now - began > 4 * timeout or (now - began >= timeout and still):
+            if now - began > limit or (now - began >= timeout and still):
                 return False
             programs = self.programs()
             if programs and all(program.exited for program in programs):
                 # Nobody is left to do it; events of the last writes may still arrive.
                 return self.history.until(namespace, predicate, 0.5)
+        waited = time.monotonic() - began
+        if waited > max(timeout, self.measured.get("slow", {}).get("waited", 0.0)):
+            self.measured["slow"] = {"waited": round(waited, 1), "allowed": round(timeout, 1)}
         return True
+
+    def _requests_since(self, since: float) -> list[Exchange]:
+        """What the operator has asked since then (seconds since the epoch), newest first."""
+        found = []
+        for program in self.programs():
+            for exchange in reversed(self._processes.record(program)):
+                # In the order in which they ended.
+                if (exchange.t_response or exchange.t_request) < since:
+                    break
+                found.append(exchange)
+        return found
 
     def _not_settled(
         self, app: dict, doing: str, timeout: float, problems: list[str], fail: dict[str, Any]
@@ -296,7 +412,7 @@ class Bench:
         return sorted(found, key=lambda exchange: exchange.t_request)
 
     def writes(self, since: float = 0.0) -> list[Exchange]:
-        """The operator's writes since then for this scenario's WebApps, or for nobody's at all.
+        """The operator's writes since then for this scenario's WebApps, or in nobody's namespace.
 
         Leases and events are left out, and what it does for the WebApps of
         other scenarios, or for those that were in the cluster before.
@@ -306,7 +422,9 @@ class Bench:
         others = {app["metadata"]["namespace"] for app in webapps} | set(self.trial.namespaces)
         others -= set(self._namespaces)
         records = {
-            contract.record_name(app) for app in webapps if app["metadata"]["namespace"] in others
+            contract.record_name(app)
+            for app in webapps
+            if app["metadata"]["namespace"] not in others
         }
         return [
             e
@@ -315,7 +433,8 @@ class Bench:
             and e.resource not in ("leases", "events")
             and e.t_request >= since
             and e.namespace not in others
-            and not (e.namespace == contract.DNS_NAMESPACE and e.name in records)
+            # Whose record it is may not be known yet: it is ours once that is known.
+            and not (e.namespace == contract.DNS_NAMESPACE and e.name not in records)
         ]
 
     def wait_exchange(

@@ -110,8 +110,10 @@ def shortfalls(world: World) -> list[str]:
                 f"The DNS record says host {data.get('host')!r}, the spec {app['spec']['host']!r}."
             )
         owner = f"{app['metadata']['namespace']}/{name}"
-        if owner not in data.values():
-            found.append(f"No value of the DNS record's data names the owner {owner}.")
+        if data.get("owner") != owner:
+            found.append(
+                f"The DNS record says owner {data.get('owner')!r}, the owner is {owner!r}."
+            )
     standing = world.standing
     for pod in world.pods:
         pod_name = pod["metadata"]["name"]
@@ -147,6 +149,32 @@ def has_converged(world: World, generation: int) -> bool:
     """Whether the WebApp exists at that generation or a later one, with no shortfall."""
     app = world.webapp
     return app is not None and app["metadata"]["generation"] >= generation and not shortfalls(world)
+
+
+def untrue(world: World) -> list[str]:
+    """What the status says and is not so, in whatever state the rest is; empty where it is true.
+
+    Ready is True exactly while all wanted Pods are active and Ready with the wanted
+    image, and the record exists, is right and is not terminating.
+    """
+    app, standing = world.webapp, world.standing
+    assert app is not None
+    ready = [pod for pod in standing if is_ready(pod)]
+    current = [pod for pod in ready if app["spec"]["image"] in images(pod)]
+    record = world.record
+    there = record is not None and not is_terminating(record)
+    data = (record or {}).get("data") or {}
+    right = there and data.get("host") == app["spec"]["host"]
+    holds = right and len(current) == len(standing) == wanted(app)
+    found = status_shortfalls(app, len(standing), len(ready))
+    if not holds:
+        found = [text for text in found if not text.startswith("The condition Ready")]
+        if condition(app, "Ready").get("status") == "True":
+            found.append(
+                f"Ready is True, with {len(current)} of {wanted(app)} wanted Pods Ready"
+                + ("." if right else ", and without a right DNS record.")
+            )
+    return found
 
 
 def missing(world: World, record: dict | None = None) -> str:

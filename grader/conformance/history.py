@@ -189,6 +189,11 @@ class History:
                 if (controller_of(pod) or {}).get("uid") == meta["uid"]
             ]
 
+    def webapps_in(self, namespaces: Iterable[str]) -> list[dict]:
+        """The WebApps that are in these namespaces now."""
+        with self._changed:
+            return [app for name in namespaces for app in self._live["webapps", name].values()]
+
     def saw(self, uid: str, revision: int) -> bool:
         """Whether that state of the object, or a newer one, has been seen."""
         return any(state.revision >= revision for state in self.states(uid=uid))

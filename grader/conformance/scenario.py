@@ -15,11 +15,14 @@ from grader.conformance.sentences import Sentence
 from grader.conformance.trial import Trial
 from grader.verdict import Fail, Message, NotGraded, Outcome, Verdict
 
-Part = Literal["functional", "quiet", "faults", "killpoints", "replicas", "restart", "walks"]
+Part = Literal[
+    "functional", "held", "quiet", "faults", "killpoints", "replicas", "restart", "walks"
+]
 
 #: In the order in which they run.
 PARTS: tuple[Part, ...] = (
     "functional",
+    "held",
     "restart",
     "faults",
     "killpoints",
@@ -149,5 +152,6 @@ def judge(one: Scenario, trial: Trial) -> Result:
         )
     finally:
         bench.end_own()
+        bench.retire()
     took = time.monotonic() - began
     return Result(one.id, one.title, verdict, message, took, bench.measured, started)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,11 @@ class Trial:
         self.namespaces: list[str] = []
         #: Writes to objects that are nobody's concern here: told once (see Past).
         self.charged: set[tuple[str, int]] = set()
+        #: Those of scenarios that are over, and since when (seconds since the epoch): the
+        #: suite itself deletes what is there.
+        self.retired: dict[str, float] = {}
+        self._retiring = ThreadPoolExecutor(2, "retire")
+        self._pending: list[Future] = []
         self.log_path = run_dir / "conformance.log"
         self._owns_runner = runner is None
         self._aside = ""
@@ -71,6 +78,7 @@ class Trial:
             self.processes.runner.close()
         else:
             self.processes.stop_shared()
+        self._retiring.shutdown()
         self.history.close()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self._delete_namespace, self.namespaces))
@@ -110,6 +118,47 @@ class Trial:
                     if error.status not in (404, 409):
                         raise
 
+    def retire(self, namespaces: Sequence[str]) -> None:
+        """Ask for the WebApps of a scenario that is over to be deleted, and do not wait.
+
+        The operator that serves them removes its finalizers; what it leaves,
+        :meth:`sweep` takes. Who judges the whole timeline leaves out what follows.
+        """
+        for namespace in namespaces:
+            self.retired[namespace] = time.time()
+        self._pending.append(self._retiring.submit(self._delete_webapps, list(namespaces)))
+
+    def sweep(self) -> None:
+        """Remove what is left of retired WebApps: no operator runs that could do it."""
+        while self._pending:
+            self._pending.pop().result()
+        for app in self.history.webapps_in(self.retired):
+            self._remove(app["metadata"]["name"], app["metadata"]["namespace"])
+            try:
+                self.api.delete("configmaps", contract.record_name(app), contract.DNS_NAMESPACE)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+    def _delete_webapps(self, namespaces: list[str]) -> None:
+        for namespace in namespaces:
+            path = f"/apis/{contract.API_VERSION}/namespaces/{namespace}/webapps"
+            try:
+                self.api.raw("DELETE", path)
+            except ApiError as error:
+                self.log(f"the WebApps of {namespace} were not deleted: {error}")
+
+    def _remove(self, name: str, namespace: str) -> None:
+        """Delete a WebApp although nobody may be left to remove its finalizers."""
+        try:
+            self.api.delete(contract.WEBAPPS, name, namespace)
+            if self.api.find(contract.WEBAPPS, name, namespace):
+                nobodys = {"metadata": {"finalizers": None}}
+                self.api.patch(contract.WEBAPPS, name, nobodys, namespace)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
     def one_aside(self) -> dict:
         """Create a WebApp that is no scenario's concern, in a namespace for such ones."""
         with self.processes.lock:
@@ -121,12 +170,7 @@ class Trial:
         """Delete a namespace although nobody may be left to remove its finalizers."""
         try:
             for item in self.api.list(contract.WEBAPPS, namespace)["items"]:
-                name = item["metadata"]["name"]
-                self.api.delete(contract.WEBAPPS, name, namespace)
-                if self.api.find(contract.WEBAPPS, name, namespace):
-                    self.api.patch(
-                        contract.WEBAPPS, name, {"metadata": {"finalizers": None}}, namespace
-                    )
+                self._remove(item["metadata"]["name"], namespace)
             self.api.delete("namespaces", namespace)
         except ApiError as error:
             if error.status not in (404, 409):

@@ -170,6 +170,13 @@ OPTIONS = (
         "health)",
     ),
     Option("version", "version", "N", "only requests (not events) that ask for resourceVersion N"),
+    Option(
+        "before",
+        "before",
+        "N",
+        "only requests that ask for a resourceVersion before N (not 0), and open watches",
+        _number(int, 1),
+    ),
     Option("nth", "nth", "N", "from the N-th match on after the rule was added", _number(int, 1)),
     Option(
         "times",

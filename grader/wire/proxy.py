@@ -251,7 +251,7 @@ class Proxy:
             rule = armed.rule
             if rule.name and draft.name_asked() != rule.name:
                 continue
-            if rule.version and draft.query.get("resourceVersion") != rule.version:
+            if not rule.asks_for(draft.query.get("resourceVersion", "")):
                 continue
             if not armed.take():
                 continue
@@ -327,11 +327,13 @@ class Proxy:
         for watch in open_now:
             watch.fail(armed) if rule.action == "error" else watch.cut(armed)
 
-    def _act_on_open(self, watch: Watch) -> None:
-        """The same for a watch that has just opened."""
+    def _act_on_open(self, watch: Watch, version: str) -> None:
+        """The same for a watch that has just opened, from that resourceVersion on."""
         for armed in self._engine.for_events(watch.info):
             rule = armed.rule
             if rule.action not in ("cut", "error") or rule.events:
+                continue
+            if rule.before and not rule.asks_for(version):
                 continue
             if armed.take():
                 self._engine.fired(armed, watches=[watch.seq])
@@ -477,7 +479,7 @@ class Proxy:
                     await response.prepare(request)
                 except ConnectionError:
                     watch.client_gone()
-            self._act_on_open(watch)
+            self._act_on_open(watch, draft.query.get("resourceVersion", ""))
             await watch.run()
         finally:
             del self.watches[seq]

@@ -80,6 +80,8 @@ class Rule:
     path: str = ""
     #: The resourceVersion that a list or watch asks for.
     version: str = ""
+    #: The lowest resourceVersion that is still there: only what asks for an older one.
+    before: int = 0
     nth: int = 1
     #: How many matches it acts on; ALWAYS for as long as it is there.
     times: int | None = None
@@ -124,6 +126,12 @@ class Rule:
         if self.namespace and info.namespace != self.namespace:
             return False
         return not self.client or self.client == client
+
+    def asks_for(self, version: str) -> bool:
+        """Whether it has to do with a request whose query has that resourceVersion."""
+        if self.version and version != self.version:
+            return False
+        return not self.before or (version.isdigit() and 0 < int(version) < self.before)
 
     @property
     def on_events(self) -> bool:

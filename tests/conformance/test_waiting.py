@@ -7,6 +7,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+from grader.conformance import pace
 from grader.conformance.bench import Bench
 
 
@@ -24,8 +25,14 @@ class History:
         return bool(predicate())
 
 
-def wait(changes, programs=(), *, predicate=lambda: False, timeout=0.3):
-    bench = SimpleNamespace(history=History(changes), patience=1.0, programs=lambda: programs)
+def wait(changes, programs=(), *, predicate=lambda: False, timeout=0.3, asked=list):
+    bench = SimpleNamespace(
+        history=History(changes),
+        patience=1.0,
+        measured={},
+        programs=lambda: programs,
+        _requests_since=lambda since: asked(),
+    )
     began = time.monotonic()
     return Bench.until(bench, "ns", predicate, timeout), time.monotonic() - began
 
@@ -35,7 +42,8 @@ def test_where_nothing_moves_the_time_is_up_when_it_is():
     assert not came and seconds >= 0.3
 
 
-def test_while_something_moves_there_is_more_time_but_not_for_ever():
+def test_while_something_moves_there_is_more_time_but_not_for_ever(monkeypatch):
+    monkeypatch.setattr(pace, "LIMIT", 1.2)
     came, seconds = wait(itertools.count())
     assert not came and seconds >= 1.2
 
@@ -44,6 +52,28 @@ def test_what_comes_late_while_something_moves_has_come():
     turns = itertools.count()
     came, seconds = wait(itertools.count(), predicate=lambda: next(turns) >= 6)
     assert came and seconds >= 0.6
+
+
+def test_who_asks_about_one_thing_after_the_other_is_at_work():
+    """No state changes, as a slow operator comes to one WebApp at a time."""
+    turns = itertools.count()
+    came, seconds = wait(
+        itertools.repeat(1),
+        predicate=lambda: next(turns) >= 6,
+        asked=lambda: [request(f"app-{next(turns)}")],
+    )
+    assert came and seconds >= 0.3
+
+
+def test_who_asks_about_the_same_over_and_over_is_not():
+    came, seconds = wait(itertools.repeat(1), asked=lambda: [request("app")])
+    assert not came and seconds < 5.0
+
+
+def request(name):
+    return SimpleNamespace(
+        namespace="a", target="webapps", resource="webapps", verb="get", name=name
+    )
 
 
 def test_nobody_waits_for_an_operator_that_has_ended():

@@ -469,6 +469,18 @@ def test_error_in_the_stream(wire, core, namespace, timeline):
     assert error.object["reason"] == "Expired" and error.faults == ["r1"]
 
 
+def test_an_expired_version_stays_expired(wire, core, api, namespace, timeline):
+    watching = open_watch(core, wire, namespace)
+    now = int(core.list_namespaced_config_map(namespace).metadata.resource_version) + 1
+    wire.rules.add(f"error 410 watch configmaps before={now} times=always")
+    watching.wait(("ERROR", "410"))
+    for version in (str(now - 1), "1"):
+        Watching(core, namespace, resource_version=version).wait(("ERROR", "410"))
+    # What does not ask for it is served.
+    make(api, namespace, "a")
+    Watching(core, namespace, resource_version="0").wait(("ADDED", "a"))
+
+
 def test_delay_events_in_order(wire, core, api, namespace, timeline):
     watching = open_watch(core, wire, namespace)
     wire.rules.add("delay 300ms watch configmaps")

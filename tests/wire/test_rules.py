@@ -205,6 +205,12 @@ def test_every_option_says_what_it_says(option):
     assert f"{option.word}={value}" in written.split() and parse_rule(written) == rule
 
 
+def test_which_versions_have_expired():
+    expired = parse_rule("answer 410 list pods before=100 times=always")
+    asked = ["99", "1", "100", "1000", "0", "", "x"]
+    assert [expired.asks_for(version) for version in asked] == [True, True, *[False] * 5]
+
+
 def test_which_events_a_rule_acts_on():
     hide = parse_rule("hide DELETED watch configmaps name=x ns=a")
     assert event_matches(hide, "DELETED", "a", "x")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from grader.conformance.parts import (  # noqa: F401
     faults,
     functional,
+    held,
     killpoints,
     lifecycle,
     neighbours,

@@ -164,6 +164,12 @@ def backoff(bench: Bench) -> None:
     for target, namespace, _, app in tried:
         seen = attempts(namespace)
         often = most(seen)
+        if not seen:
+            raise NotGraded(
+                f"A new WebApp makes a write of the kind «{target}», so that it can be made to fail.",
+                f"Within {window:g} s none was sent.",
+                diagnosis="never-acted",
+            )
         bench.measured[f"attempts in {window:g} s: {target}"] = often
         if often > _TOO_OFTEN or _is_flat(seen):
             raise _no_backoff(seen, often, window)

@@ -153,8 +153,20 @@ def one_writer(bench: Bench) -> None:
         bench.settled(
             bench.create(bench.namespace(), replicas=2), "creating WebApps for two replicas"
         )
+    waits = bench.wait_exchange(pair.standby, lambda e: e.resource == "leases", STARTING)
+    ended, said = pair.standby.exited, pair.standby.stderr_tail(6)
     idle = pair.writes(pair.standby)
     pair.close()
+    if ended is not None or not waits:
+        raise Fail(
+            "Of two replicas on one machine, one leads and the other waits for the lease.",
+            f"The other {ended}." if ended is not None else "The other never asked for the lease.",
+            why="A replica that is not there takes over from nobody.",
+            next="Is a port taken that both want? Health and metrics are off with 0, and by "
+            "default.",
+            diagnosis="operator-died" if ended is not None else "no-leader-election",
+            evidence=said,
+        )
     if idle:
         raise Fail(
             "The replica that does not hold the lease writes nothing.",
