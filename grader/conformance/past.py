@@ -11,7 +11,7 @@ Times are seconds since the epoch, all of one machine's clock.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -293,6 +293,29 @@ class Past:
                 uid = uid or (item.get("details") or {}).get("uid")
                 if uid:
                     yield e, uid
+
+    def taken_by_others(self, uid: str) -> set[str]:
+        """UIDs of Pods of a WebApp whose end no DELETE of the operator's explains.
+
+        kwok deletes a Pod by name, sometimes twice, and may hit one that was created
+        under that name in between.
+        """
+        asked = {pod for _, pod in self.deleted()}
+        # A DELETE without an answer may have hit any Pod of its name.
+        unanswered = Counter(
+            e.name
+            for e in self.writes
+            if e.resource == "pods" and e.verb.startswith("delete") and e.answer is None
+        )
+        taken = set()
+        for state in self.pods_of(uid):
+            if state.type != "DELETED" or state.uid in asked:
+                continue
+            if unanswered[state.name]:
+                unanswered[state.name] -= 1
+            elif not unanswered[""]:
+                taken.add(state.uid)
+        return taken
 
     # -- what was done to the processes -----------------------------------------------
 

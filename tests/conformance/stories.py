@@ -73,10 +73,13 @@ class Story:
     def rule(self, text: str) -> None:
         self.marks.append(Mark(0, "op", "rule_added", self.t, {"rule": "r1", "text": text}))
 
-    def broken(self, **options: Any) -> list[tuple[str, str]]:
+    def past(self, **options: Any) -> Past:
         said = Said("op", self.exchanges, self.marks)
-        past = Past(self.states, [said], {"ns"}, now=self.t + 0.1, **options)
-        return [(invariant.id, fail.message.diagnosis) for invariant, fail in watch(past)]
+        return Past(self.states, [said], {"ns"}, now=self.t + 0.1, **options)
+
+    def broken(self, **options: Any) -> list[tuple[str, str]]:
+        watched = watch(self.past(**options))
+        return [(invariant.id, fail.message.diagnosis) for invariant, fail in watched]
 
 
 def meta(obj: dict, **changes: Any) -> dict:
@@ -94,6 +97,11 @@ def ours(name: str, **spec: Any) -> dict:
     pod = worlds.pod(name, **spec)
     pod["metadata"]["ownerReferences"][0] |= {"apiVersion": contract.API_VERSION, "name": "shop"}
     return pod
+
+
+def another(name: str) -> dict:
+    """A Pod of that name that is not the one of :func:`ours`."""
+    return meta(ours(name), uid=f"another-{name}")
 
 
 def converged() -> Story:

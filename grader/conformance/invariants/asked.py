@@ -11,6 +11,7 @@ from collections import Counter
 from grader.conformance import contract
 from grader.conformance.contract import FINALIZER, condition, controller_of, is_ready
 from grader.conformance.history import History, State
+from grader.conformance.past import Past
 from grader.verdict import Fail
 
 
@@ -138,14 +139,18 @@ def never_more_pods_than(history: History, app: dict, most: int, *, slack: int =
             )
 
 
-def work_done(history: History, app: dict) -> Counter[str]:
-    """How many objects were created and deleted for a WebApp so far, whoever did it."""
+def work_done(past: Past, app: dict) -> Counter[str]:
+    """How many objects were created and deleted for a WebApp so far.
+
+    Pods that somebody else took away, and those made in their place, do not count.
+    """
     uid = app["metadata"]["uid"]
-    pods = history.pods_of(uid)
+    taken = past.taken_by_others(uid)
+    pods = [state for state in past.pods_of(uid) if state.uid not in taken]
     gone = {s.uid for s in pods if s.type == "DELETED" or contract.is_terminating(s.object)}
     records = [
         s
-        for s in history.states(resource="configmaps")
+        for s in past.states(resource="configmaps")
         if s.type == "ADDED" and s.name == f"record-{uid}"
     ]
     made = {s.uid for s in pods if s.type == "ADDED"}
@@ -158,9 +163,9 @@ def work_done(history: History, app: dict) -> Counter[str]:
     )
 
 
-def no_more_work_than(history: History, app: dict, undisturbed: Counter[str]) -> None:
+def no_more_work_than(past: Past, app: dict, undisturbed: Counter[str]) -> None:
     """No more was created and deleted for the WebApp than without the kill."""
-    done = work_done(history, app)
+    done = work_done(past, app)
     if more := done - undisturbed:
         what = next(iter(more))
         raise Fail(
@@ -171,7 +176,7 @@ def no_more_work_than(history: History, app: dict, undisturbed: Counter[str]) ->
             next="Which difference does the new process see? What the old one created matches the "
             "spec.",
             diagnosis="did-it-again-after-kill",
-            evidence=[_line(s) for s in history.pods_of(app["metadata"]["uid"])[-8:]],
+            evidence=[_line(s) for s in past.pods_of(app["metadata"]["uid"])[-8:]],
         )
 
 

@@ -236,7 +236,7 @@ def _enumerate(
             "It wrote nothing.",
             diagnosis="never-acted",
         )
-    return points, invariants.work_done(bench.history, app)
+    return points, invariants.work_done(bench.past(), app)
 
 
 def _prepare(bench: Bench, step: Step) -> dict:
@@ -309,7 +309,7 @@ def _try(
         bench.restart(running)  # How long a start takes is not judged.
     try:
         _require_converged(bench, point.step, app, f"a kill {point.shown} and a restart", recovery)
-        invariants.no_more_work_than(bench.history, app, undisturbed)
+        invariants.no_more_work_than(bench.past(), app, undisturbed)
     except Fail as fail:
         missing = contract.missing(bench.world(app), bench.history.record(app["metadata"]["uid"]))
         again = fail.message.diagnosis == "did-it-again-after-kill"
