@@ -146,7 +146,8 @@ def _runs(attempts: list[Exchange], converged: list[float]) -> list[list[Exchang
     runs: list[list[Exchange]] = []
     failing = False
     for e in attempts:
-        failed = e.status is not None and (e.status >= 500 or e.status == 409)
+        # A conflict says that there is something newer, after which nothing may be left to write.
+        failed = e.status is not None and e.status >= 500
         if failed and not failing:
             before = runs[-1][-1].t_request if runs else None
             if before is None or any(before < t < e.t_request for t in converged):

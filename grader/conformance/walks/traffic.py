@@ -28,6 +28,8 @@ class Traffic:
         self._known = 0
         #: Namespace, or record's name, to the time (monotonic) of the last exchange.
         self._last: dict[str, float] = defaultdict(float)
+        #: The same, to the time of the first write that failed.
+        self._failed: dict[str, float] = {}
         #: UIDs of what the operator deleted.
         self._deleted: set[str] = set()
         self._writes: dict[str, deque[Exchange]] = defaultdict(lambda: deque(maxlen=_KEPT))
@@ -37,6 +39,15 @@ class Traffic:
         with self._lock:
             self._look()
             return max(self._last[key] for key in (namespace, *records))
+
+    def failing_since(self, namespace: str, records: Iterable[str] = ()) -> float | None:
+        """When (monotonic) a write about these failed for the first time; None for never."""
+        with self._lock:
+            self._look()
+            return min(
+                (self._failed[key] for key in (namespace, *records) if key in self._failed),
+                default=None,
+            )
 
     def shown(self, namespace: str, records: Iterable[str] = ()) -> list[str]:
         """The last writes about these, a line each, in the order in which they were sent."""
@@ -71,6 +82,8 @@ class Traffic:
                 self._deleted |= _uids(exchange.answer)
             if exchange.verb in WRITE_VERBS:
                 self._writes[key].append(exchange)
+                if exchange.status is None or exchange.status >= 400:
+                    self._failed.setdefault(key, said)
         self._known = len(exchanges)
 
 

@@ -217,12 +217,15 @@ class Try:
     ) -> Finding | None:
         """Wait until all is as it must be, and the operator has nothing more to do.
 
-        ``fault_since``: since when (monotonic) a fault may have been in force: pauses between
-        retries may have grown to as long as that.
+        ``fault_since``: since when (monotonic) a fault may have been in force. Pauses between
+        retries may have grown to as long as that, or as writes have been failing.
         """
         self._see_own_writes()
         began = time.monotonic()
-        limit = self._patience + (min(30.0, 2 * (began - fault_since)) if fault_since else 0.0)
+        # A name that is taken makes writes fail without a fault of ours.
+        failing = self.traffic.failing_since(self.namespace, self._records())
+        trouble = min((since for since in (fault_since, failing) if since), default=began)
+        limit = self._patience + min(30.0, 2 * (began - trouble))
         limit *= self.bench.patience
         probed: float | None = None
         while True:
