@@ -17,7 +17,6 @@ PYTHON, GO = (
     "operator_handwired/webapp_operator/controller.py",
     "operator_handwired/controller.go",
 )
-REQUEUE = {PYTHON: "self.queue.add_rate_limited(key)", GO: "c.queue.AddRateLimited(key)"}
 #: The same operators with a helper that has a name of somebody's own.
 HELPER = {
     PYTHON: [
@@ -85,14 +84,12 @@ def graded(tmp_path, file, quote, changes=(), only="4.3.4/requeue-line"):
 @pytest.mark.parametrize(
     ("file", "quote", "changes"),
     [
-        (PYTHON, REQUEUE[PYTHON], ()),
-        (GO, REQUEUE[GO], ()),
         (PYTHON, "self.retry(key)", HELPER[PYTHON]),
-        (PYTHON, "self.queue.add_rate_limited(key)", HELPER[PYTHON]),
         (PYTHON, "return self.retry(key)", RETURNED),
         (GO, "again := c.later(key)", HELPER[GO]),
     ],
-    ids=["python", "go", "python-helper", "python-in-the-helper", "python-returned", "go-helper"],
+    # The references' own lines are in what `phase4 dev verify 4.3.4` judges.
+    ids=["python-helper", "python-returned", "go-helper"],
 )
 def test_the_line_without_which_a_failure_is_final_is_right(tmp_path, file, quote, changes):
     result = graded(tmp_path, file, quote, changes)
@@ -104,13 +101,9 @@ def test_the_line_without_which_a_failure_is_final_is_right(tmp_path, file, quot
     [
         (PYTHON, "self._reconciler.reconcile(key)", (), "does not even try"),
         (PYTHON, "self.queue.forget(key)", (), "all the same"),
-        (PYTHON, "_report(key, error)", (), "all the same"),
         (PYTHON, "self.queue.done(key)", (), "never worked on again"),
-        (PYTHON, "except Exception as error:", (), "decides"),
         (GO, "c.queue.Add(key)", (), "does not even try"),
-        (GO, "err := c.reconcile(ctx, key)", (), "does not even try"),
         (GO, "defer c.queue.Done(key)", (), "never worked on again"),
-        (GO, "default:", (), "decides"),
     ],
 )
 def test_a_line_that_does_something_else_is_refused_and_named(tmp_path, file, quote, changes, seen):
