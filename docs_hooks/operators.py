@@ -14,7 +14,8 @@ from grader.conformance.sentences import KINDS, sentences
 
 #: What a part is about, in the words of somebody who has not read its code.
 ABOUT = {
-    "functional": "whatever happens, the world ends as the spec says",
+    "functional": "whatever is changed, everything ends as the spec says",
+    "held": "a state that usually passes in a moment, kept for seconds",
     "restart": "what it knows, it knows from the cluster",
     "faults": "errors, lost events and an old cache are everyday things",
     "killpoints": "it may die between any two writes, and before it hears of one",
