@@ -240,8 +240,8 @@ def check_like_client_go(replayed, random_traces, observe):
             one,
             replayed[str(i)],
             equal=equal,
-            why="The bucket over all keys, and the largest of several limiters, are part of every "
-            "controller's default.",
+            why="The bucket over all keys, and the largest of several limiters, are what client-go's "
+            "default limiter is made of.",
             diagnosis="unlike-client-go",
         )
     observe("traces", {"compared": len(random_traces)})

@@ -210,7 +210,8 @@ def check_new_uid(story):
         raise Fail(
             "Only records of apps that are gone are removed.",
             "The record of an app that is there was removed.",
-            why="Cleaning up by name hits whoever has that name now. A database was lost this way.",
+            why="Cleaning up by name hits whoever has that name now. That is how zookeeper-operator "
+            "could delete the volumes of a running cluster: pravega/zookeeper-operator#312.",
             next="Which UID do you clean up after: that of the last known state, or that of the "
             "object that is in the cache now?",
             diagnosis="cleaned-up-the-new-object",
