@@ -15,6 +15,7 @@ import pytest
 
 from grader.evidence import answers as written
 from grader.labs import check
+from grader.report.predictions import compared
 from grader.verdict import Fail
 from grader.witness import describe
 
@@ -256,8 +257,8 @@ def check_cache(story):
 def check_predictions(submission, observe):
     answers = written.parse(submission.text("answers.md"))
     told = {"seen": "delete", "hidden": "tombstone", "replaced": "update"}
-    for name, measured in told.items():
+    for name, right in told.items():
         entry = answers.require_prediction(
             name, section="Predictions", choices=("delete", "tombstone", "update", "nothing")
         )
-        observe(name, {"predicted": entry.value, "measured": measured})
+        observe(name, compared(entry.value, right))
