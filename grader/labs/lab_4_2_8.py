@@ -12,7 +12,7 @@ import re
 import pytest
 
 from grader.evidence import answers as written
-from grader.evidence import citations, mermaid, places, questions
+from grader.evidence import mermaid, places, questions
 from grader.evidence.graph import words
 from grader.labs import check
 from grader.labs import lab_4_1_1 as first_drawing

@@ -50,7 +50,5 @@ def said(value: dict[str, Any]) -> str:
         return f"predicted {value['predicted']}, measured {value.get('measured')}"
     tolerance = f" within {value['within']}" if "within" in value else ""
     words = f"predicted {value['predicted']}: "
-    words += (
-        f"right{tolerance}" if value["agrees"] else f"it is {value['right']}{tolerance}"
-    )
+    words += f"right{tolerance}" if value["agrees"] else f"it is {value['right']}{tolerance}"
     return f"{words}; measured {value['measured']}" if "measured" in value else words

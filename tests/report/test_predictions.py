@@ -13,7 +13,6 @@ from grader.labs import (
     lab_4_2_3,
     lab_4_2_4,
     lab_4_2_6,
-    lab_4_2_7,
     lab_4_3_4,
 )
 from grader.report.predictions import compared, said
@@ -170,9 +169,7 @@ def test_4_2_4_compares_with_what_client_go_tells(monkeypatch):
     ],
 )
 def test_kill_points(mode, predicted, lost, agrees):
-    assert (
-        lab_4_3_4.compared_lost(mode, predicted, lost, lost.get(mode, 0)).get("agrees") is agrees
-    )
+    assert lab_4_3_4.compared_lost(mode, predicted, lost, lost.get(mode, 0)).get("agrees") is agrees
 
 
 @pytest.mark.parametrize(
