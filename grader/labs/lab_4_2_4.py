@@ -26,8 +26,9 @@ CHECKS_STAND_ALONE = True
 STARTING, PATIENCE, KNOWN = 40.0, 20.0, 3.0
 APPS = ("seen", "hidden", "replaced", "stays")
 WHY_TOMBSTONE = (
-    "A delete that was missed is delivered as a tombstone, a different type than the object: "
-    "handlers of several well-known controllers have died of it, or left things behind."
+    "A delete that was missed is delivered as a tombstone, a different type than the object. The "
+    "ClickHouse operator panicked on one (Altinity/clickhouse-operator#1882), and Grafana's app SDK "
+    "dropped it, so that nothing was cleaned up (grafana/grafana-app-sdk#1352)."
 )
 
 
