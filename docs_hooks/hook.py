@@ -12,6 +12,7 @@ A page says where something generated goes with a comment alone on its line:
 ``<!-- contract -->``        the operator's contract, and what judges each sentence of it
 ``<!-- wrong-operators -->`` the operators it must catch, and what it must call them
 ``<!-- messages -->``        every message of the code that stops somebody
+``<!-- graded -->``          which labs this version grades
 ``<!-- live: progress -->``  a place that only the served site fills
 
 A marker that nothing fills ends the build: a page never goes out with a hole.
@@ -41,6 +42,7 @@ MARKER = re.compile(r"^(?P<indent> *)<!-- (?P<kind>[a-z-]+)(?:: (?P<what>[\w.\-]
 FILL: dict[str, Callable[[str], str]] = {
     "module": lists.module,
     "modules": lambda _: lists.modules(),
+    "graded": lambda _: lists.graded(),
     "checks": labs.checks,
     "hints": labs.hints,
     "reference": labs.answer,

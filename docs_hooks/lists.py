@@ -57,6 +57,18 @@ def modules() -> str:
     return "\n".join(rows)
 
 
+def graded() -> str:
+    """Which labs this version grades, in the one wording that README, home and modules have."""
+    labs_ = course.load().labs
+    built = [lab for lab in labs_ if lab.built]
+    if len(built) == len(labs_):
+        return f"All {len(labs_)} labs are graded."
+    return (
+        f"This version grades {len(built)} of the {len(labs_)} labs, {built[0].id} to "
+        f"{built[-1].id}. The others are in the curriculum and come with later versions."
+    )
+
+
 def objectives() -> str:
     """The eight objectives, each with the labs that show it."""
     out = []
@@ -80,7 +92,7 @@ def module(module_id: str) -> str:
         out += [
             f"### {item['what'].split(':')[0]} {{ #reading-{item['id']} }}",
             "",
-            f'<p class="p4-source" markdown>Item {item["item"]} · [`{item["source"]}`]({item["url"]})</p>',
+            f'<p class="p4-source" markdown>Item {item["item"]} · {_sources(item)}</p>',
             "",
             f"**{item['question']}**",
             "",
@@ -92,6 +104,11 @@ def module(module_id: str) -> str:
     out += ["## Labs", ""]
     out += [f"- {labs.line(lab)}" for lab in loaded.labs_of(module_id)]
     return "\n".join(out)
+
+
+def _sources(item: dict) -> str:
+    """The item's source with its link, and those that are read beside it."""
+    return " · ".join(f"[`{one['source']}`]({one['url']})" for one in (item, *item.get("also", ())))
 
 
 def drills() -> str:

@@ -201,13 +201,19 @@
         box.open = true;
         box.append(el("p", {}, el("img", { src: "data:image/svg+xml;utf8," + encodeURIComponent(value.svg), alt: value.alt || seen.name })));
       } else if (value && typeof value === "object" && "predicted" in value) {
-        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", {}, "predicted " + show(value.predicted)), el("td", {}, "measured " + show(value.measured))));
+        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", {}, "predicted " + show(value.predicted)), el("td", {}, truth(value)), el("td", {}, "measured" in value ? "measured " + show(value.measured) : "")));
       } else {
-        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", { colspan: 2 }, ...shown(value))));
+        table.append(el("tr", {}, el("th", { scope: "row" }, seen.name), el("td", { colspan: 3 }, ...shown(value))));
       }
     }
     if (table.rows.length) box.append(el("div", { class: "p4-table", tabindex: "0", role: "group", "aria-label": "What was measured" }, table));
     return box;
+  }
+
+  // What a prediction is held against; grader/report/predictions.py says it in the same words.
+  function truth(value) {
+    if (!("agrees" in value)) return "";
+    return (value.agrees ? "right" : "≠ it is " + show(value.right)) + ("within" in value ? " within " + value.within : "");
   }
 
   // A value as a reader wants it: a table of few words as lines, a list in a row.

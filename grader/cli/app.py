@@ -39,7 +39,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "grader.cli.cite": ("cite",),
     "grader.cli.conform": ("conform",),
     "grader.cli.drive": ("run", "fault", "record", "timeline", "replay"),
-    "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
+    "grader.cli.cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs", "assets"),
     "grader.cli.doctor": ("doctor", "completion"),
     "grader.cli.test": ("test",),
     "grader.cli.dev": ("dev",),
@@ -51,7 +51,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "A lab": ("list", "show", "check", "hint", "cite", "solution", "reset", "track"),
     "Programs under test": ("run", "fault", "record", "timeline", "replay", "conform"),
     "Where you are": ("progress", "parts", "gate", "report"),
-    "The cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs"),
+    "The cluster": ("up", "down", "status", "kubectl", "kubeconfig", "logs", "assets"),
     "The course itself": ("test", "dev", "completion"),
 }
 

@@ -1,4 +1,4 @@
-"""The cluster's commands: up, down, status, kubectl, kubeconfig, logs."""
+"""The cluster's commands: up, down, status, kubectl, kubeconfig, logs, assets."""
 
 from __future__ import annotations
 
@@ -184,6 +184,16 @@ def logs(
         raise typer.Exit(exit_codes.ENVIRONMENT)
 
 
+def assets() -> None:
+    """Print a folder with etcd, kube-apiserver and kubectl: export KUBEBUILDER_ASSETS=$(phase4 assets)."""
+    from grader.cli import progress_line
+    from grader.cluster import binaries
+
+    with progress_line.line() as tell:
+        folder = binaries.assets(tell)
+    print(folder)
+
+
 def _ensure(name: str, *, fresh: bool = False) -> Cluster:
     from grader import cluster
     from grader.cli import progress_line
@@ -229,3 +239,4 @@ def register(app: typer.Typer) -> None:
     )(kubectl)
     app.command(rich_help_panel="Cluster")(kubeconfig)
     app.command(rich_help_panel="Cluster")(logs)
+    app.command(rich_help_panel="Cluster")(assets)

@@ -124,6 +124,34 @@ def ensure(
     return {name: path for name in chosen if (path := find(name)) is not None}
 
 
+#: What envtest looks for in the folder that KUBEBUILDER_ASSETS names.
+ENVTEST = ("etcd", "kube-apiserver", "kubectl")
+
+
+def assets(progress: Progress | None = None) -> Path:
+    """A folder with the binaries that envtest wants, as links: for ``KUBEBUILDER_ASSETS``.
+
+    It is one for each pair of pinned versions, and may be asked for by several at once.
+    Raises :class:`grader.cluster.errors.EnvironmentProblem` as :func:`ensure` does.
+    """
+    found = ensure(ENVTEST, progress)
+    machine = f"{pins.goos()}-{pins.goarch()}"
+    folder = dirs.made(
+        dirs.cache() / "assets" / f"{machine}-kubernetes-{pins.KUBERNETES}-etcd-{pins.ETCD}"
+    )
+    for name, path in found.items():
+        # Where KUBEBUILDER_ASSETS names this very folder, what is found is the link itself.
+        target, link = path.resolve(), folder / name
+        if link.is_symlink() and link.resolve() == target:
+            continue
+        with dirs.writing(link):
+            aside = folder / f".{name}.{os.getpid()}"
+            aside.unlink(missing_ok=True)
+            aside.symlink_to(target)
+            aside.replace(link)
+    return folder
+
+
 def _get(missing: list[str], tell: Progress) -> None:
     """Rungs two and three."""
     from grader.cluster import build, download

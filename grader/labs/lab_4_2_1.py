@@ -14,16 +14,18 @@ import pytest
 from grader.evidence import answers as written
 from grader.evidence import questions
 from grader.labs import check, traces
+from grader.report.predictions import compared
 from grader.verdict import Fail
 
-PREDICTIONS = (
-    "added 100 times",
-    "added while processed",
-    "second worker",
-    "100 keys",
-    "after shut-down",
-)
-NEXT = "Read `Add`, `Get` and `Done` in client-go's util/workqueue/queue.go: ten lines each."
+#: What client-go's queue hands out (queue.go), whatever the learner's does.
+PREDICTIONS = {
+    "added 100 times": 1,
+    "added while processed": 1,
+    "second worker": 0,
+    "100 keys": 100,
+    "after shut-down": 3,
+}
+NEXT = "Read `Add`, `Get` and `Done` in client-go's util/workqueue/queue.go: 25, 20 and 14 lines."
 
 
 def _gets(outcomes: list[Any]) -> int:
@@ -127,7 +129,8 @@ def check_predictions(answers, seen, observe):
         for name in PREDICTIONS
     }
     for name, (before, _counted) in MEASURED.items():
-        observe(name, {"predicted": predicted[name], "measured": _gets(seen[name][len(before) :])})
+        measured = _gets(seen[name][len(before) :])
+        observe(name, compared(predicted[name], PREDICTIONS[name], measured=measured))
 
 
 @check(

@@ -22,6 +22,7 @@ import pytest
 from grader.evidence import answers as written
 from grader.labs import check, traces
 from grader.report import pictures
+from grader.report.predictions import compared
 from grader.verdict import Fail
 from grader.witness import describe
 
@@ -39,6 +40,8 @@ STARTING, PATIENCE, IDLE = 40.0, 40.0, 6.0
 #: A gap may be shorter than the formula by this share: two clocks' grain.
 EARLY = 0.9
 
+#: The formula's seconds, and how far off a prediction may be, as a share of them.
+WITHIN = 0.1
 PREDICTIONS = {
     "gap 1": BASE,
     "gap 4": BASE * 2**3,
@@ -240,8 +243,8 @@ def check_like_client_go(replayed, random_traces, observe):
             one,
             replayed[str(i)],
             equal=equal,
-            why="The bucket over all keys, and the largest of several limiters, are part of every "
-            "controller's default.",
+            why="The bucket over all keys, and the largest of several limiters, are what client-go's "
+            "default limiter is made of.",
             diagnosis="unlike-client-go",
         )
     observe("traces", {"compared": len(random_traces)})
@@ -458,12 +461,9 @@ def check_predictions(predictions, measured, observe):
         "gap 1 after a success": measured.again[:1],
     }
     for name, predicted in predictions.items():
+        gap = round(seen[name][0], 3) if seen[name] else None
         observe(
-            name,
-            {
-                "predicted": predicted,
-                "measured": round(seen[name][0], 3) if seen[name] else None,
-            },
+            name, compared(predicted, PREDICTIONS[name], within=WITHIN, share=True, measured=gap)
         )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from grader.evidence import answers as written
 from grader.labs import check
+from grader.report.predictions import compared
 from grader.verdict import Fail
 from grader.witness import describe
 
@@ -25,8 +26,9 @@ CHECKS_STAND_ALONE = True
 STARTING, PATIENCE, KNOWN = 40.0, 20.0, 3.0
 APPS = ("seen", "hidden", "replaced", "stays")
 WHY_TOMBSTONE = (
-    "A delete that was missed is delivered as a tombstone, a different type than the object: "
-    "handlers of several well-known controllers have died of it, or left things behind."
+    "A delete that was missed is delivered as a tombstone, a different type than the object. The "
+    "ClickHouse operator panicked on one (Altinity/clickhouse-operator#1882), and Grafana's app SDK "
+    "dropped it, so that nothing was cleaned up (grafana/grafana-app-sdk#1352)."
 )
 
 
@@ -210,7 +212,8 @@ def check_new_uid(story):
         raise Fail(
             "Only records of apps that are gone are removed.",
             "The record of an app that is there was removed.",
-            why="Cleaning up by name hits whoever has that name now. A database was lost this way.",
+            why="Cleaning up by name hits whoever has that name now. That is how zookeeper-operator "
+            "could delete the volumes of a running cluster: pravega/zookeeper-operator#312.",
             next="Which UID do you clean up after: that of the last known state, or that of the "
             "object that is in the cache now?",
             diagnosis="cleaned-up-the-new-object",
@@ -255,8 +258,8 @@ def check_cache(story):
 def check_predictions(submission, observe):
     answers = written.parse(submission.text("answers.md"))
     told = {"seen": "delete", "hidden": "tombstone", "replaced": "update"}
-    for name, measured in told.items():
+    for name, right in told.items():
         entry = answers.require_prediction(
             name, section="Predictions", choices=("delete", "tombstone", "update", "nothing")
         )
-        observe(name, {"predicted": entry.value, "measured": measured})
+        observe(name, compared(entry.value, right))

@@ -76,7 +76,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
             "The program survives a 410.",
             f"It {episode.ended}.",
             why="A process that ends here is started again, lists everything, and has the same "
-            "happen to it at the next compaction.",
+            "happen to it the next time that a watch resumes from a version that is gone.",
             next="What raises, and who catches it?",
             diagnosis="exits-on-410",
             evidence=[*episode.evidence, *episode.tail],
@@ -85,8 +85,9 @@ def _require_recovery(episode: Episode, words: str) -> None:
         raise Fail(
             f"One 410 costs a few requests, at most {MOST_REQUESTS}.",
             f"There were {episode.asked}.",
-            why="A compaction makes every controller's watch fail at once. If each of them comes "
-            "back without a pause, the API server does not.",
+            why="When an API server starts again, every controller's watch ends at once, and many "
+            "resume from versions that it does not know. If each of them comes back without a "
+            "pause, the API server does not.",
             next="Where is the pause between two attempts?",
             diagnosis="hot-loop",
             evidence=episode.evidence,
@@ -146,7 +147,7 @@ def check_calm(etcd_episode):
             f"While everything is answered 503, there are at most {MOST_REQUESTS} requests in "
             f"{REFUSED:g} s.",
             f"There were {etcd_episode.while_refused}, and the grader stopped counting.",
-            why="After a compaction, or a restart, every controller comes back at the same moment. "
+            why="After a restart of the API server every controller comes back at the same moment. "
             "Without pauses that is what keeps the API server down.",
             next="What does `run` do between two rounds?",
             diagnosis="no-pause",

@@ -26,7 +26,7 @@ from grader.witness import describe
 #: for how long everything is refused.
 STARTING, PATIENCE, LOOK_ON, REFUSED = 30.0, 8.0, 1.0, 2.0
 #: Requests for one 410, or while everything is refused, that are still no hot loop. client-go
-#: sends two to five.
+#: sends three to five.
 MOST_REQUESTS = 12
 #: How often the dead version may be asked for, for how long (s) and with nothing else, until
 #: that is the verdict: in watches alone, or in lists too.

@@ -17,6 +17,7 @@ from grader.evidence import answers as written
 from grader.evidence import questions
 from grader.labs import check
 from grader.report import pictures
+from grader.report.predictions import compared
 from grader.verdict import Fail
 
 #: No check needs what another one left behind.
@@ -388,13 +389,13 @@ def predicted(submission) -> dict[str, float | str]:
     evidence="written",
 )
 def check_predictions(predicted, relisted, observe):
-    observe("writes behind", {"predicted": predicted["behind"], "measured": relisted.behind})
+    observe("writes behind", compared(predicted["behind"], WRITES, measured=relisted.behind))
     for name, statuses in (
         ("HasSynced while frozen", relisted.frozen),
         ("HasSynced after a 410 and a relist", relisted.relisted),
     ):
         measured = str(all(s.handler for s in statuses)).lower()
-        observe(name, {"predicted": predicted[name], "measured": measured})
+        observe(name, compared(predicted[name], "true", measured=measured))
 
 
 @check(

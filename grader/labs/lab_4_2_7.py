@@ -18,6 +18,7 @@ from grader.evidence import answers as written
 from grader.evidence import questions
 from grader.labs import check
 from grader.report import pictures
+from grader.report.predictions import compared
 from grader.runner.running import RunningProgram
 from grader.verdict import Fail, NotGraded
 from grader.wire.records import Exchange
@@ -284,7 +285,7 @@ def predicted(submission) -> float:
     evidence="written",
 )
 def check_unsafe(predicted, unsafe, observe):
-    observe("destroyed", {"predicted": predicted, "measured": len(unsafe.destroyed)})
+    observe("destroyed", compared(predicted, unsafe.at_stake, measured=len(unsafe.destroyed)))
     observe("without the wait", _picture("Without the wait", [unsafe]))
 
 

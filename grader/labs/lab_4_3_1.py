@@ -269,7 +269,7 @@ def check_status(probe):
             f"The server answers {error.status} to that."
             + (" There is no such subresource." if error.status == 404 else f" {error}"),
             why="Without the subresource, every status write is a write of the spec as well: "
-            "the last reader wins, and the generation rises with each.",
+            "the last writer wins, and the generation rises with each.",
             next="`subresources: {status: {}}`, and a schema for what the status holds.",
             diagnosis="no-status-subresource" if error.status == 404 else "status-refused",
         ) from None

@@ -1,8 +1,9 @@
 """4.3.3 The gate: four assertions a fake client would pass and a real API server fails you on.
 
-Each of the four programs is run four times: against the fake server and against
-the real one, with a right operator at work and with the planted wrong one that
-it is for. It has to be green, green, green, and red.
+Each of the four programs is run against the fake server and against the real one,
+with a right operator at work and with each planted wrong one that it is for. It has to
+be red for those on the real server, and green everywhere else. `schema` is for two: the
+server refuses what the schema does not have, and fills in what was left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from grader.runner import Runner, RunningProgram
 from grader.runner.program import Program
 from grader.verdict import Fail
 
-NAMES = ("stale", "status", "schema", "visible")
+#: Check, and planted wrong operator of the same name → the learner's program that is for it.
+PROGRAMS = {
+    "stale": "stale",
+    "status": "status",
+    "schema": "schema",
+    "defaults": "schema",
+    "visible": "visible",
+}
 GREEN, RED = 0, 1
 #: One check runs its own program, and no others.
 CHECKS_STAND_ALONE = True
@@ -97,10 +105,11 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def outcomes(submission, cluster, api, run, new_namespace, grading, observe, phase4):
-    """(name, server, operator) → outcome; operator is ``right`` or ``wrong``."""
-    names = [name for name in NAMES if grading.asks_for(f"4.3.3/{name}")]
-    for name in names:
-        submission.program_named(name)
+    """(check, server, operator) → outcome; operator is ``right`` or ``wrong``."""
+    asked = [name for name in PROGRAMS if grading.asks_for(f"4.3.3/{name}")]
+    programs = list(dict.fromkeys(PROGRAMS[name] for name in asked))
+    for program in programs:
+        submission.program_named(program)
     prepare(api)
     folder = grading.run_dir / "stages"
     folder.mkdir()
@@ -114,12 +123,13 @@ def outcomes(submission, cluster, api, run, new_namespace, grading, observe, pha
     def on(stage: Stage) -> dict[tuple[str, str, str], Outcome]:
         """All that one server is needed for. The two have nothing to do with each other."""
         spaces = new_namespace if stage.kind == "real" else lambda: f"fake-{next(numbers)}"
-        played = stage.play("right", names, spaces)
-        found = {(name, stage.kind, "right"): one for name, one in played.items()}
-        for name in names:
+        played = stage.play("right", programs, spaces)
+        found = {(name, stage.kind, "right"): played[PROGRAMS[name]] for name in asked}
+        for name in asked:
+            program = PROGRAMS[name]
             # Without that it is judged already, and a wrong operator has nothing to add.
-            if played[name].code == GREEN:
-                found[name, stage.kind, "wrong"] = stage.play(name, [name], spaces)[name]
+            if played[program].code == GREEN:
+                found[name, stage.kind, "wrong"] = stage.play(name, [program], spaces)[program]
         return found
 
     try:
@@ -152,7 +162,8 @@ def outcomes(submission, cluster, api, run, new_namespace, grading, observe, pha
 def _require(outcomes: dict, name: str, what: str, hint: str) -> None:
     def fail(seen: str, diagnosis: str, one: Outcome, *, why: str = "", next: str = "") -> Fail:
         return Fail(
-            f"`{name}` is green three times, and red for {what} on the real server.",
+            f"`{PROGRAMS[name]}` is red for {what} on the real server, and green with a right "
+            "operator and on the fake.",
             seen,
             why=why,
             next=next or hint,
@@ -240,6 +251,22 @@ def check_schema(outcomes):
         "the operator whose condition has a status that the schema does not know",
         f"Is there a condition of type Ready at all? On the fake there is. {contract.KIND}s have a "
         "schema on the real server alone.",
+    )
+
+
+@check(
+    "4.3.3/defaults",
+    title="Red for the operator that takes what the server filled in for a difference",
+    points=2,
+    evidence="live",
+)
+def check_defaults(outcomes):
+    _require(
+        outcomes,
+        "defaults",
+        "the operator that compares a Pod with what it sent, and makes it again",
+        "A real server fills in some twenty fields of a Pod. To this operator no Pod is ever the "
+        "one it wants. What does its status say then, and for how long? `schema` is for this too.",
     )
 
 

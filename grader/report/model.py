@@ -143,7 +143,7 @@ class Observation:
     """Something a check measured and the learner should see beside the verdict.
 
     ``value`` is JSON; a picture is ``{"svg": "<svg …>", "alt": "…"}``, a
-    prediction beside its measurement ``{"predicted": …, "measured": …}``.
+    prediction beside the truth is what :func:`grader.report.predictions.compared` makes.
     """
 
     check: str

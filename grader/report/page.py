@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from grader.report import predictions
 from grader.report.model import CheckResult, LabReport, Observation
 from grader.report.progress import ConditionProgress, LabProgress, Progress, gate
 from grader.verdict import Message
@@ -210,8 +211,8 @@ def _observation(seen: Observation) -> str:
         # As an image, so that a picture made from a learner's run can't run anything.
         source = "data:image/svg+xml;charset=utf-8," + quote(value["svg"])
         return f'<p><img src="{source}" alt="{html.escape(value.get("alt", seen.name))}"></p>'
-    if isinstance(value, dict) and "predicted" in value:
-        said = f"predicted {value['predicted']}, measured {value.get('measured')}"
+    if predictions.is_one(value):
+        said = predictions.said(value)
     else:
         return f"<div><b>{html.escape(seen.name)}</b>: {_plain(value)}</div>"
     return f"<p><b>{html.escape(seen.name)}</b>: {html.escape(_anonymous(said))}</p>"

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader.report import ownership
+from grader.report import ownership, predictions
 from grader.report.model import CheckResult, LabReport
 from grader.verdict import Message, Verdict
 
@@ -87,12 +87,9 @@ def _measured(report: LabReport) -> Table:
         value = observation.value
         if isinstance(value, dict) and "svg" in value:
             shown = Text(f"{value.get('alt', 'a picture')} (the picture is on the lab's page)")
-        elif isinstance(value, dict) and value.keys() == {"predicted", "measured"}:
-            predicted, measured = value["predicted"], value["measured"]
-            right = predicted == measured
-            shown = Text.assemble(
-                f"predicted {predicted}, measured {measured}", ("" if right else "  ≠", "yellow")
-            )
+        elif predictions.is_one(value):
+            off = value.get("agrees") is False
+            shown = Text.assemble(predictions.said(value), ("  ≠" if off else "", "yellow"))
         else:
             shown = Text(_plain(value))
         table.add_row(Text(observation.name), shown)

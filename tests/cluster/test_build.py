@@ -208,6 +208,24 @@ def test_assets_of_another_minor_are_not_mixed_in(home, tmp_path, monkeypatch):
     assert "is v1.30.0, and the course is written for v1.37.2" in why
 
 
+def test_a_folder_for_envtest(home, tmp_path, monkeypatch):
+    made = fake_assets(tmp_path, {name: pins.VERSIONS[name] for name in pins.VERSIONS})
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(made))
+    folder = binaries.assets()
+    assert {link.name: link.resolve() for link in folder.iterdir()} == {
+        name: made / name for name in ("etcd", "kube-apiserver", "kubectl")
+    }
+    # Named by its own output, it stays as it is: no link leads to itself.
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder))
+    assert binaries.assets() == folder
+    assert all(link.resolve() == made / link.name for link in folder.iterdir())
+    # A link that leads nowhere any more is put right.
+    (folder / "etcd").unlink()
+    (folder / "etcd").symlink_to(tmp_path / "gone")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(made))
+    assert (binaries.assets() / "etcd").resolve() == made / "etcd"
+
+
 def test_a_patch_release_will_do(home, tmp_path, monkeypatch):
     assets = fake_assets(tmp_path, {"kube-apiserver": "v1.37.9"})
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
+from grader import course, mistakes
+from grader.evidence import answers
+from grader.labs import lab_4_1_2
 from grader.report.model import CheckResult, LabReport
 from grader.report.terminal import EVIDENCE_LINES, lab_report, mark
-from grader.verdict import Message, Verdict
+from grader.verdict import Fail, Message, Verdict
 
 
 def shown(report: LabReport, width: int = 100) -> str:
@@ -58,3 +63,21 @@ def test_long_lines_wrap_and_long_evidence_says_what_is_left_out() -> None:
 def test_marks_have_a_plain_form() -> None:
     assert mark("PASS", "utf-8") == "✓" and mark("PASS", "ascii") == "+"
     assert mark("FAIL", "latin-1") == "x"
+
+
+def test_the_verdict_in_the_readme_is_what_that_mistake_gets() -> None:
+    root = Path(__file__).parents[2]
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    sample = readme.split("what to look at next:\n\n```\n")[1].split("```")[0]
+    mistake = next(m for m in mistakes.load("4.1.2") if m.name == "call-of-enqueue")
+    # The lines that are given in answers.md stand as they are; those between markers go.
+    (change,) = mistake.changes
+    text = (root / "solutions/4.1.2/common/answers.md").read_text(encoding="utf-8")
+    text = text.replace(change.find, change.replace).replace("<!-- phase4:solution -->\n", "")
+    declared = next(c for c in course.checks("4.1.2") if c.id == "4.1.2/enqueue-line")
+    with pytest.raises(Fail) as failed_:
+        lab_4_1_2.check_enqueue_line(answers.parse(text))
+    result = CheckResult(
+        declared.id, declared.title, 2, "claim", Verdict.FAIL, failed_.value.message
+    )
+    assert " ".join(sample.split()) in " ".join(shown(LabReport("4.1.2", checks=[result])).split())

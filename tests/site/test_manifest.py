@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from docs_hooks import lists
+
 COURSE = Path(__file__).parents[2] / "grader" / "course.toml"
 EVIDENCE = ["live", "build", "written", "claim"]
 
@@ -19,6 +21,11 @@ def course() -> dict:
 
 def ids(rows: list[dict], key: str = "id") -> list[str]:
     return [row[key] for row in rows]
+
+
+def test_readme_says_what_is_graded_in_the_words_of_the_site() -> None:
+    readme = (COURSE.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert lists.graded() in " ".join(readme.split())
 
 
 def test_the_counts_are_the_curriculums(course: dict) -> None:

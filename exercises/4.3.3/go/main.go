@@ -42,7 +42,7 @@ func status(ctx context.Context, s *server) error {
 	return errors.New("this assertion is not written yet")
 }
 
-// schemaHolds: the operator's condition is stored.
+// schemaHolds: the operator's condition is stored, and it is content with the Pod as the server has it.
 func schemaHolds(ctx context.Context, s *server) error {
 	return errors.New("this assertion is not written yet")
 }

@@ -19,7 +19,7 @@ def status(server: Server) -> None:
 
 
 def schema(server: Server) -> None:
-    """The operator's condition is stored."""
+    """The operator's condition is stored, and it is content with the Pod as the server has it."""
     raise NotImplementedError
 
 

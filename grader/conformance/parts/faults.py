@@ -270,8 +270,9 @@ def expired(bench: Bench) -> None:
         raise Fail(
             "After a 410 a client lists again, once or twice, and continues.",
             f"It sent {count} lists and watches of {resource}.",
-            why="After a restart of the API server, all clients get a 410 at once.",
-            next="Back off before listing again, and list without a resourceVersion.",
+            why="After a restart of the API server, many clients get a 410 at the same moment.",
+            next="Back off before asking again. Ask for a state not older than the last one seen, "
+            "and for the newest (no resourceVersion) where that is refused as well.",
             diagnosis="relist-hot-loop",
         )
 

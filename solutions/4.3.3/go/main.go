@@ -70,13 +70,13 @@ func status(ctx context.Context, s *server) error {
 	// phase4:end
 }
 
-// schemaHolds: the operator's condition is stored.
+// schemaHolds: the operator's condition is stored, and it is content with the Pod as the server has it.
 func schemaHolds(ctx context.Context, s *server) error {
 	// phase4:solution
 	if _, err := s.create(ctx, "schema", 1); err != nil {
 		return err
 	}
-	return s.until(ctx, "schema", "a condition Ready is missing", func(status map[string]any) bool {
+	if err := s.until(ctx, "schema", "a condition Ready is missing", func(status map[string]any) bool {
 		conditions, _ := status["conditions"].([]any)
 		for _, one := range conditions {
 			if condition, ok := one.(map[string]any); ok && condition["type"] == "Ready" {
@@ -84,6 +84,11 @@ func schemaHolds(ctx context.Context, s *server) error {
 			}
 		}
 		return false
+	}); err != nil {
+		return err
+	}
+	return s.until(ctx, "schema", "one Pod is wanted", func(status map[string]any) bool {
+		return number(status, "readyReplicas") == 1
 	})
 	// phase4:stub
 	// return errors.New("this assertion is not written yet")

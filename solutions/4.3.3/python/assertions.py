@@ -33,7 +33,7 @@ def status(server: Server) -> None:
 
 
 def schema(server: Server) -> None:
-    """The operator's condition is stored."""
+    """The operator's condition is stored, and it is content with the Pod as the server has it."""
     # phase4:solution
     server.create("schema", replicas=1)
     server.until(
@@ -41,6 +41,7 @@ def schema(server: Server) -> None:
         lambda s: [c for c in s.get("conditions") or () if c["type"] == "Ready"],
         "a condition Ready is missing",
     )
+    server.until("schema", lambda s: s.get("readyReplicas") == 1, "one Pod is wanted")
     # phase4:stub
     # raise NotImplementedError
     # phase4:end

@@ -2,8 +2,9 @@
 
 Upstream: client-go v0.37.2, tools/cache/delta_fifo.go — ``DeltaFIFO`` (108),
 ``Delete`` (408), ``dedupDeltas`` (443), ``isDeletionDup`` (469), ``Pop`` (562),
-``Replace`` (619), ``Resync`` (704). Since client-go 0.36 an informer fills a
-RealFIFO instead (real_fifo.py); DeltaFIFO is still exported.
+``Replace`` (619), ``Resync`` (704). By default since client-go 0.33, and always
+since 0.36, an informer fills a RealFIFO instead (real_fifo.py); DeltaFIFO is still
+exported.
 
 Keys are popped in the order in which they were first queued, and a pop takes
 all the deltas of one key. So two keys' deltas change places, but one key's own
