@@ -57,8 +57,8 @@ def conform(
     from grader.cli import progress_line
     from grader.cluster.process import NotStarted, Refused, executable
     from grader.conformance.processes import Subject
+    from grader.conformance.suite import Ended, select
     from grader.conformance.suite import conform as run_suite
-    from grader.conformance.suite import select
     from grader.runner.program import Program
 
     try:
@@ -75,24 +75,30 @@ def conform(
     end_as_by_ctrl_c()
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = out or _run_folder()
-    ended: list[Result] = []
+    done: list[Result] = []
+    ended: Ended | None = None
     with progress_line.line(quiet=as_json) as tell:
         cluster = clusters.ensure(progress=tell)
-        report = run_suite(
-            cluster,
-            Subject(tuple(command), here, _packages(command, folder)),
-            folder,
-            only=part or (),
-            seed=seed,
-            walks=walks,
-            on_result=ended.append,
-            on_start=lambda one: tell(f"{len(ended)} of {len(chosen)}  {one.id}: {one.title}"),
-        )
+        try:
+            report = run_suite(
+                cluster,
+                Subject(tuple(command), here, _packages(command, folder)),
+                folder,
+                only=part or (),
+                seed=seed,
+                walks=walks,
+                on_result=done.append,
+                on_start=lambda one: tell(f"{len(done)} of {len(chosen)}  {one.id}: {one.title}"),
+            )
+        except Ended as error:
+            report, ended = error.report, error
     picture = _picture(report, folder)
     if as_json:
         print(json.dumps(report.to_json(), indent=1))
     else:
         _show(report, folder, picture)
+    if ended:
+        raise ended
     raise typer.Exit(exit_codes.of(report.verdict))
 
 
@@ -161,16 +167,17 @@ def _show(report: Report, folder: Path, picture: Path | None) -> None:
             took = f"  {report.seconds_of(part):.1f} s"
             console.print(Text.assemble((part, "bold"), (took, "dim")))
             console.print(Padding(_table(results), (0, 0, 0, 2)))
-    for result in report.results:
-        if result.message is not None:
-            console.print()
-            word = result.verdict.value
-            console.print(
-                Text.assemble(
-                    (f"{terminal.mark(word)} {word}", terminal.STYLE[word]), f"  {result.id}"
-                )
-            )
-            console.print(Padding(terminal.message(result.message), (0, 0, 0, 2)))
+    for result, others in report.causes():
+        assert result.message is not None
+        console.print()
+        word = result.verdict.value
+        console.print(
+            Text.assemble((f"{terminal.mark(word)} {word}", terminal.STYLE[word]), f"  {result.id}")
+        )
+        console.print(Padding(terminal.message(result.message), (0, 0, 0, 2)))
+        if others:
+            same = ", ".join(other.id for other in others)
+            console.print(Padding(f"For the same cause: {same}.", (0, 0, 0, 2)))
     passed = sum(result.verdict.value == "PASS" for result in report.results)
     console.print()
     console.print(
@@ -178,10 +185,7 @@ def _show(report: Report, folder: Path, picture: Path | None) -> None:
         f"{report.duration:.0f} s (seed {report.seed}, backend {report.backend})."
     )
     if report.not_tried:
-        console.print(
-            f"The other {len(report.not_tried)} were not tried: an operator that gets nothing done "
-            "for its first WebApp would fail them all."
-        )
+        console.print(f"The other {len(report.not_tried)} were not tried. {report.why_not}")
     console.print(f"Records and report: {folder}" + (f"; picture: {picture}" if picture else ""))
 
 

@@ -32,6 +32,10 @@ SETTLE = 15.0
 FOREIGN = "example.com/keep"
 
 
+class NotConverged(Fail):
+    """The WebApp did not converge in time."""
+
+
 class Bench:
     """A scenario's part of a trial; use it as a context manager.
 
@@ -395,7 +399,7 @@ class Bench:
         # What the exchanges show goes before what the scenario assumes.
         if not found.name and diagnosis.fits(fail.get("diagnosis", ""), problems):
             fields.update({key: value for key, value in fail.items() if value})
-        return Fail(
+        return NotConverged(
             f"After {doing}, the WebApp converges within {timeout * self.patience:g} s.",
             " ".join(shown) or "It converged and then changed again.",
             **fields,

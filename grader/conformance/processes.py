@@ -60,7 +60,8 @@ class Processes:
         #: Whether that one was told to resync every second.
         self._resyncing = False
         self._built: Program | None = None
-        self._abandoned = False
+        #: Whether the suite was ended: what runs no longer shows anything.
+        self.abandoned = False
         self._numbers = itertools.count(1)
         self._records: dict[Path, tuple[RecordFile, list[Exchange], list[Mark]]] = {}
 
@@ -88,12 +89,12 @@ class Processes:
 
     def abandon(self) -> None:
         """End every process; none can be started after that."""
-        self._abandoned = True
+        self.abandoned = True
         for program in self.runner.programs:
             program.kill()
 
     def _still_wanted(self) -> None:
-        if self._abandoned:
+        if self.abandoned:
             raise Unknown("The suite runs to its end.", "It was interrupted.")
 
     def start(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from grader.conformance import sentences
-from grader.conformance.bench import Bench
+from grader.conformance.bench import Bench, NotConverged
 from grader.conformance.invariants import watch
 from grader.conformance.sentences import Sentence
 from grader.conformance.trial import Trial
@@ -54,6 +54,7 @@ class Result:
     """The result of one scenario.
 
     ``duration`` in seconds, ``started`` in seconds since the epoch; ``measured`` is JSON.
+    ``stuck``: it failed because a WebApp did not converge.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Result:
     duration: float = 0.0
     measured: dict[str, Any] = field(default_factory=dict)
     started: float = 0.0
+    stuck: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -131,6 +133,7 @@ def judge(one: Scenario, trial: Trial) -> Result:
     began, started = time.monotonic(), time.time()
     bench = Bench(trial, one.id, alone=one.alone)
     message: Message | None = None
+    stuck = False
     try:
         if not one.alone:
             trial.processes.share(one.resyncing)
@@ -139,6 +142,7 @@ def judge(one: Scenario, trial: Trial) -> Result:
         _require_nothing_broken(bench)
     except Outcome as outcome:
         verdict, message = outcome.verdict, outcome.message
+        stuck = isinstance(outcome, NotConverged)
         judged = sentences.judged_by(one.id)
         if verdict is Verdict.FAIL and len(judged) == 1 and not _names_one(message):
             message = Message(**_with(message, judged))
@@ -154,4 +158,4 @@ def judge(one: Scenario, trial: Trial) -> Result:
         bench.end_own()
         bench.retire()
     took = time.monotonic() - began
-    return Result(one.id, one.title, verdict, message, took, bench.measured, started)
+    return Result(one.id, one.title, verdict, message, took, bench.measured, started, stuck)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,12 +34,25 @@ FIRST = "functional/create"
 _HOPELESS = {"never-acted", "operator-died", "program-not-started", "build-failed"}
 
 
+#: Why an operator that fails :data:`FIRST` is not tried any further.
+STOPPED = "They would fail for the same: nothing else can be judged before a WebApp converges."
+
+
+class Ended(KeyboardInterrupt):
+    """The suite was ended; ``report`` has the results so far."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("The conformance suite was ended.")
+        self.report = report
+
+
 @dataclass
 class Report:
     """The results of one operator.
 
-    ``not_tried`` are scenarios that were asked for, and left out because the
-    operator did nothing at all in :data:`FIRST`.
+    ``not_tried`` are scenarios that were asked for and left out, and ``why_not`` says why:
+    the operator failed :data:`FIRST`, or the suite was ended. In a file that is read while
+    the suite runs, they are those still to come.
     """
 
     command: str
@@ -49,11 +63,14 @@ class Report:
     duration: float = 0.0
     results: list[Result] = field(default_factory=list)
     not_tried: list[str] = field(default_factory=list)
+    why_not: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """FAIL if anything failed; else UNKNOWN if anything could not be judged."""
+        """FAIL if anything failed; else UNKNOWN if anything could not be judged, or was not."""
         seen = {result.verdict for result in self.results}
+        if self.not_tried:
+            seen.add(Verdict.UNKNOWN)
         for worst in (Verdict.FAIL, Verdict.UNKNOWN, Verdict.NOT_GRADED):
             if worst in seen:
                 return worst
@@ -62,6 +79,22 @@ class Report:
     @property
     def passed(self) -> bool:
         return self.verdict is Verdict.PASS
+
+    def causes(self) -> list[tuple[Result, list[Result]]]:
+        """What failed or was not judged, each cause once: its first result, and the others.
+
+        Two results have one cause where they have one diagnosis and one verdict; a result
+        without a diagnosis stands alone.
+        """
+        found: dict[object, tuple[Result, list[Result]]] = {}
+        for result in self.results:
+            if result.message is None:
+                continue
+            cause = result.message.diagnosis or result.id
+            first, others = found.setdefault((result.verdict, cause), (result, []))
+            if first is not result:
+                others.append(result)
+        return list(found.values())
 
     def of_part(self, part: str) -> list[Result]:
         return [result for result in self.results if result.id.startswith(part + "/")]
@@ -88,6 +121,7 @@ class Report:
             "seconds of parts": parts,
             "results": [result.to_json() for result in self.results],
             "not tried": self.not_tried,
+            "why not": self.why_not,
         }
 
     def save(self, path: Path) -> None:
@@ -109,7 +143,9 @@ def conform(
 
     ``walks``: so many random walks, in place of as many as there is time for.
     ``on_result`` is called with each result as it is known, from any thread.
-    Raises :class:`grader.cluster.errors.EnvironmentProblem` where there is no
+    The report is in ``run_dir`` from the first result on, and grows with each.
+    Raises :class:`Ended`, with the report so far, where Ctrl-C ends it;
+    :class:`grader.cluster.errors.EnvironmentProblem` where there is no
     cluster to run on; an operator's faults are results, never exceptions.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -118,21 +154,33 @@ def conform(
     began = time.monotonic()
     chosen = select(only)
     trial = Trial(cluster, subject, run_dir, seed=seed, walks=walks)
+    growing = threading.Lock()
+
+    def grow(results: Iterable[Result], why_not: str) -> None:
+        found = {result.id: result for result in results}
+        report.results = [found[one.id] for one in chosen if one.id in found]
+        report.not_tried = [one.id for one in chosen if one.id not in found]
+        report.why_not = why_not if report.not_tried else ""
+        report.duration = time.monotonic() - began
+        report.save(run_dir / "conformance.json")
 
     def run(one: Scenario) -> Result:
         on_start(one)
         result = judge(one, trial)
-        on_result(result)
+        # What fails because the suite is ended is no result.
+        if not trial.processes.abandoned:
+            with growing:
+                grow([*report.results, result], "The suite has not ended yet.")
+            on_result(result)
         return result
 
     try:
-        report.results = run_all(chosen, run, FIRST, trial.processes.abandon)
-        tried = {result.id for result in report.results}
-        report.not_tried = [one.id for one in chosen if one.id not in tried]
+        grow(run_all(chosen, run, FIRST, trial.processes.abandon), STOPPED)
+    except KeyboardInterrupt:
+        grow(report.results, "The suite was ended.")
+        raise Ended(report) from None
     finally:
         trial.close()
-        report.duration = time.monotonic() - began
-    report.save(run_dir / "conformance.json")
     return report
 
 
@@ -147,8 +195,8 @@ def run_all(
     Part by part those that share a process; then those that share a resyncing
     one, the scenarios of a part one after the other; then the rest. ``first``,
     where it is chosen, goes before them all: for an operator that does nothing
-    there, or dies, it is the only result. ``stop`` is called on Ctrl-C, to end
-    the scenarios that run.
+    there, dies or never gets a WebApp to converge, it is the only result. ``stop`` is
+    called on Ctrl-C, to end the scenarios that run.
     """
     found: dict[str, Result] = {}
 
@@ -157,7 +205,7 @@ def run_all(
             found[one.id] = run(one)
 
     in_turn(s for s in chosen if s.id == first)
-    if any(r.message and r.message.diagnosis in _HOPELESS for r in found.values()):
+    if any(map(_is_hopeless, found.values())):
         return list(found.values())
     rest = [s for s in chosen if s.id not in found]
     sharing = [s for s in rest if not s.alone and not s.resyncing]
@@ -173,6 +221,11 @@ def run_all(
             raise
     in_turn(s for s in rest if s.alone)
     return [found[one.id] for one in chosen]
+
+
+def _is_hopeless(result: Result) -> bool:
+    """Whether everything else would fail for the same."""
+    return result.stuck or bool(result.message and result.message.diagnosis in _HOPELESS)
 
 
 def select(only: Iterable[str] = ()) -> list[Scenario]:

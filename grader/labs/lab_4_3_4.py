@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from grader.conformance.bench import Bench
-from grader.conformance.parts.killpoints import kill_table
+from grader.conformance.parts.killpoints import kill_table, require_reached
 from grader.conformance.picture import kill_picture
 from grader.evidence import answers as written
 from grader.evidence import citations, questions
@@ -146,6 +146,7 @@ def check_level(level):
             diagnosis="lost-work-after-kill",
             evidence=[*(f"lost: {o.point.shown}" for o in lost), *first.message.evidence],
         )
+    require_reached(level)
 
 
 @check(

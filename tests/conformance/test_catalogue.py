@@ -12,13 +12,17 @@ from typer.testing import CliRunner
 from grader import cut, exit_codes
 from grader.cli.app import build
 from grader.conformance import measure
+from grader.conformance.parts import faults, killpoints
 from grader.conformance.picture import kill_picture
 from grader.conformance.scenario import Result, Scenario
 from grader.conformance.suite import FIRST, Report, run_all, select
 from grader.course import ROOT
 from grader.evidence import citations
-from grader.verdict import Message, Verdict
+from grader.verdict import Message, NotGraded, Verdict
+from grader.wire.records import Exchange
+from tests.witness.builders import exchange
 
+PODS = "/api/v1/pods"
 WRONG = measure.wrong_operators()
 
 
@@ -52,6 +56,57 @@ def test_an_operator_that_does_nothing_is_tried_once(diagnosis):
     # Where that scenario is not asked for, the others are tried.
     others = select(["quiet"])
     assert [r.id for r in run_all(others, run, first=FIRST)] == [one.id for one in others]
+
+
+def test_an_operator_for_whose_first_webapp_nothing_converges_is_tried_once():
+    def run(one):
+        return Result(one.id, one.title, Verdict.FAIL, Message("E.", "S."), stuck=True)
+
+    assert [r.id for r in run_all(select(), run, first=FIRST)] == [FIRST]
+
+
+def _report(*results: tuple[str, str]) -> Report:
+    report = Report("x", 0, "embedded", {}, 0.0)
+    for id, diagnosis in results:
+        message = Message("E.", "S.", diagnosis=diagnosis)
+        report.results.append(Result(id, "", Verdict.FAIL, message))
+    return report
+
+
+def test_one_cause_is_told_once():
+    report = _report(("a", "stale-status"), ("b", ""), ("c", "stale-status"), ("d", ""))
+    told = [(first.id, [one.id for one in others]) for first, others in report.causes()]
+    assert told == [("a", ["c"]), ("b", []), ("d", [])]
+
+
+def test_a_report_with_scenarios_still_to_come_is_no_pass():
+    report = Report("x", 0, "embedded", {}, 0.0, results=[Result("a", "", Verdict.PASS)])
+    assert report.verdict is Verdict.PASS
+    report.not_tried = ["b"]
+    assert report.verdict is Verdict.UNKNOWN
+
+
+def _outcome(nth: int, converged: bool | None) -> killpoints.Outcome:
+    point = killpoints.KillPoint("create", "create", "pods", nth, "before")
+    return killpoints.Outcome(point, converged)
+
+
+def test_a_kill_that_never_came_is_not_graded():
+    # The second of a kind may rightly be left out in another run.
+    killpoints.require_reached([_outcome(1, True), _outcome(2, None)])
+    with pytest.raises(NotGraded, match="happens again"):
+        killpoints.require_reached([_outcome(1, None), _outcome(2, True)])
+
+
+def _asked(verb: str, namespace: str, t: float) -> Exchange:
+    return exchange(verb, f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS, t=t)
+
+
+def test_a_live_read_of_a_namespace_fills_no_cache():
+    traffic = [_asked("watch", "", 1.0), *(_asked("list", "a", 2.0) for _ in range(30))]
+    assert faults.of_caches(traffic, 0.0) == {"pods": 1}
+    traffic += [_asked("list", "", 3.0) for _ in range(3)]
+    assert faults.of_caches(traffic, 2.5) == {"pods": 3}
 
 
 def test_an_operator_that_fails_the_first_scenario_otherwise_is_tried_on():

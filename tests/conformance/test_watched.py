@@ -256,6 +256,20 @@ def test_a_pod_that_is_wanted_is_not_deleted():
     assert smaller.broken() == []
 
 
+def test_a_process_kept_from_seeing_that_one_pod_has_gone_may_take_another_for_one_too_many():
+    story = converged()
+    story.stored("pods", ours("shop-2"), "ADDED")
+    blinded = copy.deepcopy(story)
+    blinded.rule("freeze watch pods")
+    for one in (story, blinded):
+        one.stored("pods", meta(ours("shop-2"), deletionTimestamp="now"))
+        one.asked("delete", "pods", ours("shop-0"))
+        one.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))
+    needless = ("wanted-pods-kept", "replaced-what-was-right")
+    assert needless in story.broken()
+    assert needless not in blinded.broken()
+
+
 def test_each_invariant_has_a_past_here_that_breaks_it():
     """By the names above: who adds an invariant adds a past."""
     here = Path(__file__).parent.glob("test_watched*.py")

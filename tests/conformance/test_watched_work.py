@@ -39,6 +39,19 @@ def test_a_status_may_be_as_old_as_a_cache_but_knows_what_was_deleted():
     assert "status-justified" in [name for name, _ in knowing.broken()]
 
 
+def test_one_cache_may_be_older_than_another():
+    story = converged()
+    story.stored("configmaps", worlds.record(), "DELETED")
+    wider = worlds.app(generation=2, observed=1)
+    wider["spec"]["replicas"] = 3
+    story.stored("webapps", wider)
+    story.stored("pods", ours("shop-2"), "ADDED")
+    ready = copy.deepcopy(wider)
+    ready["status"] |= {"observedGeneration": 2, "replicas": 3, "readyReplicas": 3}
+    story.wrote("update", "webapps/status", ready)
+    assert [name for name, _ in story.broken()] == []
+
+
 def test_a_status_that_stays_wrong():
     story = converged()
     story.stored("pods", meta(ours("shop-0"), deletionTimestamp="now"))

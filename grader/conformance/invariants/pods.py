@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds. A spec that was the live one so recently may still be acted on.
 _STALE = 3.0
+#: Seconds. As long may a cache be behind whose watch is kept back.
+_BLIND = 15.0
 
 
 def wanted_kept(past: Past) -> Iterator[Fail]:
@@ -27,20 +29,31 @@ def wanted_kept(past: Past) -> Iterator[Fail]:
     for state in past.states(resource="webapps"):
         apps[state.uid].append(state)
     hit = {uid: e for e, uid in past.deleted() if e.resource == "pods"}
-    before: dict[str, list[dict]] = {}
+    before: dict[str, list[tuple[float, list[dict]]]] = defaultdict(list)
     for moment in past.moments():
         e = hit.get(moment.state.uid)
         standing = moment.world.standing
         went = moment.state.type == "DELETED" or contract.is_terminating(moment.state.object)
         if e is not None and went and moment.world.webapp is not None:
             hit.pop(moment.state.uid)
-            yield from _needless(moment.state, before[moment.uid], apps[moment.uid], e)
-        before[moment.uid] = standing
+            yield from _needless(past, moment.state, before[moment.uid], apps[moment.uid], e)
+        before[moment.uid].append((moment.state.seen, standing))
 
 
 def _needless(
-    went: State, standing: list[dict], states: list[State], e: Exchange
+    past: Past,
+    went: State,
+    before: list[tuple[float, list[dict]]],
+    states: list[State],
+    e: Exchange,
 ) -> Iterator[Fail]:
+    standing = before[-1][1]
+    # Kept from seeing that another Pod has gone, it must take that one for one of too many.
+    since = e.t_request - _BLIND * past.patience
+    could_see = [standing]
+    if past.blinded(since, e.t_request):
+        could_see += [p for t, p in before if t < since][-1:] + [p for t, p in before if t >= since]
+    most = max(map(len, could_see))
     pod = next((p for p in standing if p["metadata"]["uid"] == went.uid), None)
     # By revision: the suite's own watch may be behind the operator's.
     known = [s for s in states if s.revision < went.revision]
@@ -49,7 +62,7 @@ def _needless(
     if pod is None or not is_ready(pod) or not recent:
         return
     if all(
-        len(standing) <= contract.wanted(s.object)
+        most <= contract.wanted(s.object)
         and s.object["spec"]["image"] in contract.images(pod)
         and not contract.is_terminating(s.object)
         for s in recent

@@ -83,7 +83,10 @@ def justified(past: Past) -> Iterator[Fail]:
         spec = specs[uid].get(generation)
         if claims_ready and spec is not None:
             wanted, image = contract.wanted(spec), spec["spec"]["image"]
-            best = max((f.ready(gone, image) for f in seen if f.record), default=-1)
+            # Each cache lags behind by itself: what was so of the record at one moment, and of
+            # the Pods at another, it may see together.
+            there = any(f.record for f in seen)
+            best = max((f.ready(gone, image) for f in seen), default=-1) if there else -1
             if best < wanted:
                 yield _early(
                     e,

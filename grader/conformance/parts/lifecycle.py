@@ -108,7 +108,7 @@ def sigterm(bench: Bench) -> None:
 
 @scenario(
     "restart/sigterm-with-a-queue",
-    "SIGTERM with much to do: what is in hand is finished, the rest is left to the next",
+    "SIGTERM with much to do: it takes no more keys, and leaves the rest to the next process",
     alone=True,
 )
 def sigterm_with_a_queue(bench: Bench) -> None:
@@ -172,6 +172,7 @@ def no_crd(bench: Bench) -> None:
     still = not bench.ended_within(running, 3.0)
     said = running.stderr_tail(5) + tuple(running.stdout_lines[-5:])
     running.wire.rules.clear()
+    _announce_the_crd(bench)
     if not asked or not still:
         raise Fail(
             "An operator whose CRD does not exist says so and waits for it.",
@@ -193,3 +194,10 @@ def no_crd(bench: Bench) -> None:
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "the CRD was installed", timeout=40.0)
     running.kill()
+
+
+def _announce_the_crd(bench: Bench) -> None:
+    """Change the CRD and change it back: who watches CRDs is told of a new one by such an event."""
+    for value in ("yes", None):
+        note = {"metadata": {"annotations": {f"{contract.GROUP}/installed": value}}}
+        bench.api.patch("customresourcedefinitions", contract.WEBAPPS, note)
