@@ -16,7 +16,7 @@ from grader import cluster as clusters
 from grader import exit_codes
 from grader.cluster.api import Api, ApiError
 from grader.conformance import contract, measure
-from grader.conformance.suite import conform, prepare
+from grader.conformance.suite import FIRST, conform, prepare
 from grader.course import ROOT
 from grader.verdict import Verdict
 from grader.witness import Timeline
@@ -154,6 +154,12 @@ def test_a_command_that_is_ended_ends_its_operators(cluster, tmp_path):
     )
     timeline = Timeline(tmp_path / "operator" / "wire.jsonl")
     timeline.until(lambda t: t.marks("process_started"), 60, "the operator's start")
+    # What has been judged by then is kept.
+    report = tmp_path / "conformance.json"
+    timeline.until(lambda t: report.exists(), 60, "the first result")
     command.terminate()
     assert command.wait(60) == exit_codes.INTERRUPTED
     assert timeline.marks("process_exited")
+    kept = json.loads(report.read_text())
+    assert kept["results"][0]["id"] == FIRST and kept["results"][0]["verdict"] == "PASS"
+    assert len(kept["not tried"]) > 10 and kept["why not"] == "The suite was ended."
