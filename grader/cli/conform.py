@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +17,7 @@ import typer
 from grader import exit_codes
 
 if TYPE_CHECKING:
+    from grader.cluster.interface import Cluster
     from grader.conformance.scenario import Result
     from grader.conformance.suite import Report
 
@@ -77,7 +81,7 @@ def conform(
     folder = out or _run_folder()
     done: list[Result] = []
     ended: Ended | None = None
-    with progress_line.line(quiet=as_json) as tell:
+    with progress_line.line(quiet=as_json) as tell, beside() as second:
         cluster = clusters.ensure(progress=tell)
         try:
             report = run_suite(
@@ -87,6 +91,7 @@ def conform(
                 only=part or (),
                 seed=seed,
                 walks=walks,
+                beside=second,
                 on_result=done.append,
                 on_start=lambda one: tell(f"{len(done)} of {len(chosen)}  {one.id}: {one.title}"),
             )
@@ -100,6 +105,19 @@ def conform(
     if ended:
         raise ended
     raise typer.Exit(exit_codes.of(report.verdict))
+
+
+@contextmanager
+def beside() -> Iterator[Callable[[], Cluster] | None]:
+    """What starts a second cluster, where the machine has room for one; it is ended at the end."""
+    from grader import cluster as clusters
+    from grader.cluster.several import several
+
+    if clusters.default_backend() != "embedded" or (os.cpu_count() or 1) < 2:
+        yield None
+        return
+    with several(None, 2) as names, names.one(), names.one() as second:
+        yield lambda: clusters.ensure(second)
 
 
 def end_as_by_ctrl_c() -> None:

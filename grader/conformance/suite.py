@@ -136,12 +136,15 @@ def conform(
     only: Iterable[str] = (),
     seed: int = 0,
     walks: int | None = None,
+    beside: Callable[[], Cluster] | None = None,
     on_result: Callable[[Result], None] = lambda result: None,
     on_start: Callable[[Scenario], None] = lambda one: None,
 ) -> Report:
     """Run the suite; ``only`` names parts or scenarios (all of them when empty).
 
     ``walks``: so many random walks, in place of as many as there is time for.
+    ``beside`` gives a second cluster, on which scenarios that are alone run while the
+    others run on the first: most of either's time is waiting.
     ``on_result`` is called with each result as it is known, from any thread.
     The report is in ``run_dir`` from the first result on, and grows with each.
     Raises :class:`Ended`, with the report so far, where Ctrl-C ends it;
@@ -154,6 +157,7 @@ def conform(
     began = time.monotonic()
     chosen = select(only)
     trial = Trial(cluster, subject, run_dir, seed=seed, walks=walks)
+    lanes = _Lanes(trial, beside if any(not one.alone for one in chosen) else None)
     growing = threading.Lock()
 
     def grow(results: Iterable[Result], why_not: str) -> None:
@@ -166,7 +170,7 @@ def conform(
 
     def run(one: Scenario) -> Result:
         on_start(one)
-        result = judge(one, trial)
+        result = judge(one, lanes.of(one))
         # What fails because the suite is ended is no result.
         if not trial.processes.abandoned:
             with growing:
@@ -175,13 +179,50 @@ def conform(
         return result
 
     try:
-        grow(run_all(chosen, run, FIRST, trial.processes.abandon), STOPPED)
+        found = run_all(chosen, run, FIRST, lanes.abandon, stuck=True, at_once=beside is not None)
+        grow(found, STOPPED)
     except KeyboardInterrupt:
         grow(report.results, "The suite was ended.")
         raise Ended(report) from None
     finally:
-        trial.close()
+        lanes.close()
     return report
+
+
+class _Lanes:
+    """The trial of scenarios that share an operator, and that of those that are alone.
+
+    They are one without a second cluster. The second is started when it is first needed.
+    """
+
+    def __init__(self, trial: Trial, beside: Callable[[], Cluster] | None) -> None:
+        self._first, self._beside = trial, beside
+        self._second: Trial | None = None
+
+    def of(self, one: Scenario) -> Trial:
+        if not one.alone or self._beside is None:
+            return self._first
+        if self._second is None:
+            cluster = self._beside()
+            prepare(Api(cluster))
+            first = self._first
+            folder = first.run_dir / "alone"
+            folder.mkdir(exist_ok=True)
+            self._second = Trial(
+                cluster, first.processes.subject, folder, seed=first.seed, walks=first.walks
+            )
+        return self._second
+
+    def _both(self) -> list[Trial]:
+        return [self._first, *([self._second] if self._second else [])]
+
+    def abandon(self) -> None:
+        for trial in self._both():
+            trial.processes.abandon()
+
+    def close(self) -> None:
+        for trial in self._both():
+            trial.close()
 
 
 def run_all(
@@ -189,14 +230,18 @@ def run_all(
     run: Callable[[Scenario], Result],
     first: str = "",
     stop: Callable[[], None] = lambda: None,
+    *,
+    stuck: bool = False,
+    at_once: bool = False,
 ) -> list[Result]:
     """Run scenarios, concurrently where possible; the results are in the order of ``chosen``.
 
     Part by part those that share a process; then those that share a resyncing
-    one, the scenarios of a part one after the other; then the rest. ``first``,
+    one, the scenarios of a part one after the other; then the rest, or with
+    ``at_once`` the rest meanwhile. ``first``,
     where it is chosen, goes before them all: for an operator that does nothing
-    there, dies or never gets a WebApp to converge, it is the only result. ``stop`` is
-    called on Ctrl-C, to end the scenarios that run.
+    there or dies, with ``stuck`` also where its WebApp does not converge, it is the only
+    result. ``stop`` is called on Ctrl-C, to end the scenarios that run.
     """
     found: dict[str, Result] = {}
 
@@ -205,27 +250,34 @@ def run_all(
             found[one.id] = run(one)
 
     in_turn(s for s in chosen if s.id == first)
-    if any(map(_is_hopeless, found.values())):
+    if any(_is_hopeless(result, stuck) for result in found.values()):
         return list(found.values())
     rest = [s for s in chosen if s.id not in found]
     sharing = [s for s in rest if not s.alone and not s.resyncing]
     resyncing = [s for s in rest if s.resyncing]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    alone = [s for s in rest if s.alone]
+    with ThreadPoolExecutor(AT_ONCE) as pool, ThreadPoolExecutor(1) as lane:
         try:
+            meanwhile = lane.submit(in_turn, alone) if at_once else None
             for part in PARTS:
                 list(pool.map(in_turn, ([s] for s in sharing if s.part == part)))
             list(pool.map(in_turn, ([s for s in resyncing if s.part == part] for part in PARTS)))
+            if meanwhile is None:
+                in_turn(alone)
+            else:
+                meanwhile.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for each in (pool, lane):
+                each.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
-    in_turn(s for s in rest if s.alone)
     return [found[one.id] for one in chosen]
 
 
-def _is_hopeless(result: Result) -> bool:
+def _is_hopeless(result: Result, stuck: bool) -> bool:
     """Whether everything else would fail for the same."""
-    return result.stuck or bool(result.message and result.message.diagnosis in _HOPELESS)
+    diagnosis = result.message and result.message.diagnosis
+    return (stuck and result.stuck) or diagnosis in _HOPELESS
 
 
 def select(only: Iterable[str] = ()) -> list[Scenario]:

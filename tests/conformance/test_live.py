@@ -111,6 +111,7 @@ def test_the_api_server_refuses_a_name_that_is_no_value_of_a_label(cluster):
 def test_an_operator_from_outside_goes_through_the_command(cluster, tmp_path):
     (one,) = measure.right_operators(["relist-loop"])
     subject = measure.right_subject(one, tmp_path)
+    before = clusters.names()
     words = [sys.executable, "-m", "grader", "conform", "--json", "--out", str(tmp_path / "out")]
     for part in ("functional/create", "functional/adoption", "killpoints/delete"):
         words += ["--part", part]
@@ -144,6 +145,7 @@ def test_a_command_that_ends_at_once_is_told_so(cluster, tmp_path):
 def test_a_command_that_is_ended_ends_its_operators(cluster, tmp_path):
     (one,) = measure.right_operators(["relist-loop"])
     subject = measure.right_subject(one, tmp_path)
+    before = clusters.names()
     words = [sys.executable, "-m", "grader", "conform", "--out", str(tmp_path), "--", *subject.argv]
     command = subprocess.Popen(
         words,
@@ -163,3 +165,4 @@ def test_a_command_that_is_ended_ends_its_operators(cluster, tmp_path):
     kept = json.loads(report.read_text())
     assert kept["results"][0]["id"] == FIRST and kept["results"][0]["verdict"] == "PASS"
     assert len(kept["not tried"]) > 10 and kept["why not"] == "The suite was ended."
+    assert clusters.names() == before
