@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,11 @@ class Target:
         return cut.handed_in(self.lab or _OPERATOR, self.track, folder).parent
 
     def edits(self, root: Path) -> list[Edit]:
-        """Every change of its files below ``root``, in their order."""
+        """Every change of its files below ``root``, in their order.
+
+        Where a lab judges it, only of the lines that the lab's starter leaves to the learner:
+        nobody hands the others in wrong, and the course's own tests hold them.
+        """
         names = sorted(
             {
                 path.relative_to(root).as_posix()
@@ -70,7 +76,25 @@ class Target:
         )
         if self.track == "go":
             return go_source.edits(root, names)
-        return [edit for name in names for edit in python_source.edits(root, name)]
+        found = [edit for name in names for edit in python_source.edits(root, name)]
+        if not self.lab:
+            return found
+        left_open = {name: self._left_open(root / name, name) for name in names}
+        return [edit for edit in found if edit.line in left_open[edit.file]]
+
+    def _left_open(self, path: Path, name: str) -> set[int]:
+        """The lines of a file, from 1, that its starter does not have."""
+        with tempfile.TemporaryDirectory() as folder:
+            start = cut.starter(self.lab, self.track, Path(folder)).parent / name
+            given = start.read_text(encoding="utf-8").splitlines() if start.exists() else []
+        written = path.read_text(encoding="utf-8").splitlines()
+        same = difflib.SequenceMatcher(None, given, written, autojunk=False)
+        return {
+            line + 1
+            for kind, _, _, low, high in same.get_opcodes()
+            if kind in ("insert", "replace")
+            for line in range(low, high)
+        }
 
     def judge(
         self, cluster: Cluster, edit: Edit, folder: Path, likeliest: Sequence[str] = ()
