@@ -59,6 +59,9 @@ ADDED_AFTER = [["shut_down"], ["add", "a"], ["len"], ["get"]]
 DRAIN = [["add", "a"], ["get"], ["drain"], ["drained"], ["done_nth", 0], ["drained"]]
 DRAIN_OVER = [["add", "a"], ["get"], ["drain"], ["drained"], ["shut_down"], ["drained"]]
 DRAIN_QUEUED = [["add", "a"], ["drain"], ["get"], ["done_nth", 0], ["get"], ["drained"]]
+# One worker waits meanwhile, and nobody asks again after the call that must wake it.
+WOKEN_BY_DONE = [["add", "a"], ["get"], ["add", "a"], ["waiter"], ["done_nth", 0], ["told"]]
+WOKEN_BY_DRAIN = [["add", "a"], ["get"], ["waiter"], ["drain"], ["told"], ["done_nth", 0]]
 WORKERS = [["workers", 4, 400]]
 MADE = {
     "order": ORDER,
@@ -69,6 +72,8 @@ MADE = {
     "drain": DRAIN,
     "drain over": DRAIN_OVER,
     "drain queued": DRAIN_QUEUED,
+    "woken by done": WOKEN_BY_DONE,
+    "woken by drain": WOKEN_BY_DRAIN,
     "workers": WORKERS,
     **{name: before + counted for name, (before, counted) in MEASURED.items()},
 }
@@ -195,6 +200,18 @@ def check_one_worker(seen):
             diagnosis="lost-while-processing",
             evidence=traces.shown({"ops": LOST}, seen["lost"]),
         )
+    _require_written(seen, "woken by done")
+    woken = _at(seen, "woken by done", 5)
+    if woken != _got("a"):
+        raise Fail(
+            "A worker that waits gets the key that comes back to the queue with done.",
+            f"It was given {woken}.",
+            why="The worker that was done may be busy with something else for a minute: the key "
+            "waits as long, beside a worker that has nothing to do.",
+            next="add() wakes a worker that waits. done() puts a key into the queue as well.",
+            diagnosis="done-wakes-nobody",
+            evidence=traces.shown({"ops": WOKEN_BY_DONE}, seen["woken by done"]),
+        )
     threads = _at(seen, "workers", 0)
     threads = threads if isinstance(threads, dict) else {}
     if threads != {"overlaps": 0, "lost": 0, "waiting": 0, "stuck": 0}:
@@ -253,7 +270,7 @@ def check_shut_down(seen):
     evidence="build",
 )
 def check_drain(seen):
-    _require_written(seen, "drain", "drain over", "drain queued")
+    _require_written(seen, "drain", "drain over", "drain queued", "woken by drain")
     early, late = _at(seen, "drain", 3), _at(seen, "drain", 5)
     if early is not False:
         raise Fail(
@@ -273,6 +290,16 @@ def check_drain(seen):
             next="Who wakes up the one that waits in the drain?",
             diagnosis="drain-never-ends",
             evidence=traces.shown({"ops": DRAIN}, seen["drain"]),
+        )
+    told = _at(seen, "woken by drain", 4)
+    if told != "shutdown":
+        raise Fail(
+            "A worker that waits in get is told of a drain, as of a plain shut-down.",
+            f"It was given {told}.",
+            why="A worker that is never told waits for ever, and the process does not end.",
+            next="Who wakes up the workers that wait in get() when the queue is shut down?",
+            diagnosis="workers-never-told",
+            evidence=traces.shown({"ops": WOKEN_BY_DRAIN}, seen["woken by drain"]),
         )
     if _at(seen, "drain queued", 2) != _got("a"):
         raise Fail(

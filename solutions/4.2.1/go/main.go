@@ -32,6 +32,8 @@ type replay struct {
 	drained  atomic.Bool
 	mayEnd   bool
 	draining bool
+	// told has what a goroutine that waits in get was given.
+	told chan any
 }
 
 type gotKey struct {
@@ -130,10 +132,45 @@ func (r *replay) call(name string, arguments []any) (any, error) {
 		return nil, nil
 	case "drained":
 		return r.waitForDrain(), nil
+	case "waiter":
+		r.wait()
+		return nil, nil
+	case "told":
+		select {
+		case outcome := <-r.told:
+			if err, failed := outcome.(error); failed {
+				return nil, err
+			}
+			return outcome, nil
+		case <-time.After(drainPatience):
+			return "nothing", nil
+		}
 	case "workers":
 		return r.workers(int(arguments[0].(float64)), int(arguments[1].(float64)))
 	}
 	return nil, fmt.Errorf("there is no call %q", name)
+}
+
+// wait has a goroutine of its own wait in get, and returns once it does.
+func (r *replay) wait() {
+	r.told = make(chan any, 1)
+	began := make(chan struct{})
+	go func() {
+		close(began)
+		key, over, err := r.get()
+		switch {
+		case err != nil:
+			r.told <- err
+		case over:
+			r.told <- "shutdown"
+		default:
+			r.told <- gotKey{key}
+		}
+	}()
+	<-began
+	// Whether it waits cannot be seen from outside: whoever comes a little late finds the
+	// key, or the end, all the same.
+	time.Sleep(5 * time.Millisecond)
 }
 
 // waitForDrain is whether the drain has returned, after waiting for it as long as

@@ -2,7 +2,8 @@
 
 A ``get`` that would wait for ever says ``"blocked"`` instead, and one that
 ends the worker ``"shutdown"``. Time is a fake clock's, moved by ``["step",
-SECONDS]``. ``["workers", COUNT, ADDS]`` is no single call: that many real
+SECONDS]``. ``["waiter"]`` has a thread of its own wait in ``get``, and ``["told"]`` says
+what it was given since, ``"nothing"`` where nobody woke it. ``["workers", COUNT, ADDS]`` is no single call: that many real
 threads work on keys that others add, and what is told is how often two had the
 same key, how many keys' last add nobody acted on, how many keys waited beside
 idle workers, and how many workers did not end.
@@ -24,7 +25,7 @@ KEYS = "abcde"
 class QueueReplay:
     """One queue, what its workers have, and the one thread that may wait in a drain."""
 
-    #: Seconds that a drain has to return once it may.
+    #: Seconds that a drain has to return once it may, and a thread that waits to be woken.
     patience = 5.0
 
     def __init__(self, queue: Any, clock: Any = None) -> None:
@@ -37,6 +38,8 @@ class QueueReplay:
         self.drain: threading.Thread | None = None
         self.drain_may_end = False
         self.drain_error: Exception | None = None
+        self.waiter: threading.Thread | None = None
+        self.told: list[Any] = []
 
     def run(self, ops: list[list[Any]]) -> Iterator[Any]:
         try:
@@ -53,6 +56,19 @@ class QueueReplay:
     def op_get(self) -> Any:
         if len(self.queue) == 0 and not self.queue.shutting_down:
             return "blocked"
+        # In a thread: it should not wait, but who knows.
+        thread, taken = self._taking()
+        thread.join(2)
+        if not taken:
+            raise TimeoutError("get waits, though the queue is not empty")
+        if isinstance(taken[0], Exception):
+            raise taken[0]
+        if isinstance(taken[0], dict):
+            self.processing.append(taken[0]["key"])
+        return taken[0]
+
+    def _taking(self) -> tuple[threading.Thread, list[Any]]:
+        """A thread that takes one key, and the list that has the outcome once there is one."""
         taken: list[Any] = []
 
         def take() -> None:
@@ -63,17 +79,23 @@ class QueueReplay:
             except Exception as error:
                 taken.append(error)
 
-        # In a thread: it should not wait, but who knows.
         thread = threading.Thread(target=take, daemon=True)
         thread.start()
-        thread.join(2)
-        if not taken:
-            raise TimeoutError("get waits, though the queue is not empty")
-        if isinstance(taken[0], Exception):
-            raise taken[0]
-        if isinstance(taken[0], dict):
-            self.processing.append(taken[0]["key"])
-        return taken[0]
+        return thread, taken
+
+    def op_waiter(self) -> None:
+        self.waiter, self.told = self._taking()
+        _until_all_wait([self.waiter])
+
+    def op_told(self) -> Any:
+        assert self.waiter is not None
+        self.waiter.join(QueueReplay.patience)
+        if not self.told:
+            QueueReplay.patience = 0.05
+            return "nothing"
+        if isinstance(self.told[0], Exception):
+            raise self.told[0]
+        return self.told[0]
 
     def op_done(self, key: str) -> None:
         if key in self.processing:
@@ -156,11 +178,7 @@ class QueueReplay:
         workers = [threading.Thread(target=work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
-        # They wait, so that an add has to wake one. Who waits in another way than on the
-        # standard library's conditions cannot be seen to: a second is enough for that.
-        give_up = time.monotonic() + 1
-        while not all(map(_waits, workers)) and time.monotonic() < give_up:
-            time.sleep(0.001)
+        _until_all_wait(workers)
         for i in range(adds):
             key = KEYS[i % len(KEYS)]
             with lock:
@@ -180,6 +198,17 @@ class QueueReplay:
             "waiting": waiting,
             "stuck": sum(worker.is_alive() for worker in workers),
         }
+
+
+def _until_all_wait(workers: list[threading.Thread]) -> None:
+    """Until each waits in ``get``, so that somebody has to wake it.
+
+    Who waits in another way than on the standard library's conditions cannot be seen to:
+    a second is enough for that.
+    """
+    give_up = time.monotonic() + 1
+    while not all(map(_waits, workers)) and time.monotonic() < give_up:
+        time.sleep(0.001)
 
 
 def _waits(worker: threading.Thread) -> bool:
