@@ -68,6 +68,19 @@ MADE: dict[str, dict[str, Any]] = {
             ["has_synced"],
         ]
     },
+    "synced, some gone": {
+        "ops": [
+            ["know", A1],
+            ["replace", [B1], "9"],
+            ["pop"],
+            ["has_synced"],
+            ["pop"],
+            ["has_synced"],
+        ]
+    },
+    "synced, nothing there": {"ops": [["replace", [], "9"], ["has_synced"]]},
+    "nothing known": {"known_objects": False, "ops": [["replace", [A1], "9"], ["pop"]]},
+    "woken": {"ops": [["waiter"], ["add", A1], ["told"]]},
     "resync": {
         "ops": [["add", A1], ["add", B1], ["pop"], ["pop"], ["update", A2], ["resync"], *EMPTY[:3]]
     },
@@ -147,6 +160,13 @@ def _name(obj: Any) -> str:
         return "something without metadata"
 
 
+def _told(outcome: Any) -> str:
+    """An outcome that is no pop's, in words."""
+    if isinstance(outcome, dict) and "raised" in outcome:
+        return f"an error: {outcome['raised']}"
+    return f"«{outcome}»"
+
+
 def _shown(pops: list[list]) -> str:
     return "; ".join(" then ".join(deltas) for deltas in pops) or "nothing"
 
@@ -158,7 +178,7 @@ def _shown(pops: list[list]) -> str:
     evidence="build",
 )
 def check_one_key(seen):
-    _require_written(seen, "one key", "order")
+    _require_written(seen, "one key", "order", "woken")
     order = [deltas[0].split()[1][0] for deltas in _pops(seen, "order") if deltas]
     if order != ["b", "a"]:
         raise Fail(
@@ -193,6 +213,16 @@ def check_one_key(seen):
             next=NEXT,
             diagnosis=diagnosis,
             evidence=traces.shown(MADE["one key"], seen["one key"]),
+        )
+    if _pops(seen, "woken") != [["Added a@1"]]:
+        raise Fail(
+            "A pop that waits is woken by what is added.",
+            f"It gave {_told(seen['woken'][-1])}.",
+            why="The queue is empty most of the time. Whoever pops waits in there: for ever, if "
+            "nobody wakes it, and so does everything behind it.",
+            next="Wait on the condition, in a loop; whoever queues a delta notifies it.",
+            diagnosis="pop-never-woken",
+            evidence=traces.shown(MADE["woken"], seen["woken"]),
         )
 
 
@@ -246,7 +276,7 @@ def check_deletes(seen):
     evidence="build",
 )
 def check_replace(seen):
-    _require_written(seen, "replace", "queued and gone", "synced")
+    _require_written(seen, "replace", "queued and gone", "synced", "nothing known")
     pops = _pops(seen, "replace")[2:]
     flat = [delta for deltas in pops for delta in deltas]
     right = ["Replaced b@6", "Replaced c@7", "Deleted tombstone of a (a@1)"]
@@ -292,6 +322,37 @@ def check_replace(seen):
             next="Count what the first list queued; count down at each pop.",
             diagnosis="synced-too-early" if True in synced[:3] else "never-synced",
             evidence=traces.shown(MADE["synced"], seen["synced"]),
+        )
+    gone = [outcome for outcome in seen["synced, some gone"] if isinstance(outcome, bool)]
+    if gone != [False, True]:
+        raise Fail(
+            "The tombstones of the first list count as well: the consumer has a, the list b, and "
+            "has_synced is true after two pops.",
+            f"After one pop, and after two: {gone}.",
+            why="An object that went while nobody looked is part of what the list says.",
+            next="What did replace queue, besides the list's own objects?",
+            diagnosis="synced-too-early" if True in gone[:1] else "never-synced",
+            evidence=traces.shown(MADE["synced, some gone"], seen["synced, some gone"]),
+        )
+    nothing = seen["synced, nothing there"][-1]
+    if nothing is not True:
+        raise Fail(
+            "A first list without objects is complete at once: has_synced is true.",
+            f"It was {nothing}.",
+            why="In an empty namespace a controller would wait for ever.",
+            next="Nothing is left to be popped: who looks at that, when there is no pop?",
+            diagnosis="never-synced",
+            evidence=traces.shown(MADE["synced, nothing there"], seen["synced, nothing there"]),
+        )
+    alone = _pops(seen, "nothing known")
+    if alone != [["Replaced a@1"]]:
+        raise Fail(
+            "A list works without a consumer's store as well.",
+            f"The pop gave {_shown(alone) if alone else _told(seen['nothing known'][-1])}.",
+            why="known_objects may be None: then only what is queued is known.",
+            next=NEXT,
+            diagnosis="unlike-client-go",
+            evidence=traces.shown(MADE["nothing known"], seen["nothing known"]),
         )
 
 

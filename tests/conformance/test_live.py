@@ -111,7 +111,6 @@ def test_the_api_server_refuses_a_name_that_is_no_value_of_a_label(cluster):
 def test_an_operator_from_outside_goes_through_the_command(cluster, tmp_path):
     (one,) = measure.right_operators(["relist-loop"])
     subject = measure.right_subject(one, tmp_path)
-    before = clusters.names()
     words = [sys.executable, "-m", "grader", "conform", "--json", "--out", str(tmp_path / "out")]
     for part in ("functional/create", "functional/adoption", "killpoints/delete"):
         words += ["--part", part]

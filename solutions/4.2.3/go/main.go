@@ -98,6 +98,7 @@ func run(trace trace) []any {
 	}
 	defer queue.Close()
 	closed := false
+	waiting := make(chan any, 1)
 	for _, op := range trace.Ops {
 		var name string
 		must(json.Unmarshal(op[0], &name))
@@ -138,6 +139,23 @@ func run(trace trace) []any {
 			closed = true
 		case "len":
 			outcome = length()
+		case "know":
+			known.apply(cache.Delta{Type: cache.Added, Object: object(op[1])})
+		case "waiter":
+			go func() { waiting <- take(queue, known) }()
+			// Whether it waits cannot be seen from outside: whoever comes a little late finds
+			// what was added all the same.
+			time.Sleep(5 * time.Millisecond)
+		case "told":
+			select {
+			case outcome = <-waiting:
+				if failed, is := outcome.(error); is {
+					err = failed
+				}
+			case <-time.After(patience):
+				outcome = "nothing"
+				patience = 50 * time.Millisecond
+			}
 		case "pop", "pop_while_adding":
 			if length() == 0 && !closed {
 				outcome = "blocked"
@@ -187,6 +205,24 @@ func run(trace trace) []any {
 		outcomes = append(outcomes, outcome)
 	}
 	return outcomes
+}
+
+// patience is how long a pop that waits has to be woken; less once one was not.
+var patience = 5 * time.Second
+
+// take pops, and waits if it has to; an error is returned as one.
+func take(queue cache.Queue, known *consumer) any {
+	deltas := []any{}
+	initial, err := pop(queue, func(delta cache.Delta) {
+		deltas = append(deltas, []any{delta.Type, plain(delta.Object)})
+	}, known.apply)
+	if errors.Is(err, cache.ErrFIFOClosed) {
+		return "closed"
+	}
+	if err != nil {
+		return err
+	}
+	return map[string]any{"deltas": deltas, "initial": initial, "synced_inside": nil}
 }
 
 func object(raw json.RawMessage) any {

@@ -2,7 +2,9 @@
 
 A ``pop`` says which deltas came out; its consumer keeps a store, which is what
 the queue is given as ``known_objects`` (not in RealFIFO's atomic way, which
-has none).
+has none). ``["waiter"]`` has a thread of its own wait in ``pop``, and ``["told"]`` says
+what came out since, ``"nothing"`` where nobody woke it. ``["know", OBJECT]`` puts an
+object into that store, as if it had been there before the queue.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from ..deltas import Bookmark, Closed, Delta, DeltaType, ReplacedAll, SyncAll
 from ..objects import DeletedFinalStateUnknown
 from ..store import Store
 from .loop import Trace, calls
+from .waiting import Waiter, until_all_wait
 
 
 def plain(value: Any) -> Any:
@@ -57,7 +60,7 @@ def replay_deltas(trace: Trace, queue: Any, known: Store) -> Iterator[Any]:
         thread.join(5)
         return {"let_in": let_in}
 
-    def pop() -> Any:
+    def take() -> Any:
         outcome: Any = "closed"
 
         def process(deltas: list[Delta], in_initial_list: bool) -> None:
@@ -73,17 +76,35 @@ def replay_deltas(trace: Trace, queue: Any, known: Store) -> Iterator[Any]:
                 else:
                     known.add(delta.object)
 
-        if len(queue) == 0 and not closed:
-            return "blocked"
         try:
             queue.pop(process)
         except Closed:
             pass
         return outcome
 
+    def pop() -> Any:
+        return "blocked" if len(queue) == 0 and not closed else take()
+
+    waiter: Waiter | None = None
+
+    def wait() -> None:
+        nonlocal waiter
+        waiter = Waiter(take)
+        until_all_wait([waiter.thread])
+
+    def add(obj: dict) -> None:
+        """Not for ever, where another thread waits in pop and has the lock."""
+        if waiter is None:
+            queue.add(obj)
+        elif Waiter(lambda: queue.add(obj)).told(2) == "nothing":
+            raise TimeoutError("add waits for a lock that a waiting pop has")
+
+    def told() -> Any:
+        return waiter.told() if waiter is not None else None
+
     return calls(
         {
-            "add": queue.add,
+            "add": add,
             "update": queue.update,
             "delete": queue.delete,
             "delete_tombstone": lambda key, obj: queue.delete(DeletedFinalStateUnknown(key, obj)),
@@ -94,6 +115,9 @@ def replay_deltas(trace: Trace, queue: Any, known: Store) -> Iterator[Any]:
             "close": close,
             "pop": pop,
             "pop_while_adding": pop_while_adding,
+            "waiter": wait,
+            "told": told,
+            "know": known.add,
             "len": lambda: len(queue),
         },
         trace,

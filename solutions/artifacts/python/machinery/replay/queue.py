@@ -11,13 +11,13 @@ idle workers, and how many workers did not end.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from ..workqueue import ShutDown
+from .waiting import Waiter, until_all_wait
 
 KEYS = "abcde"
 
@@ -25,7 +25,7 @@ KEYS = "abcde"
 class QueueReplay:
     """One queue, what its workers have, and the one thread that may wait in a drain."""
 
-    #: Seconds that a drain has to return once it may, and a thread that waits to be woken.
+    #: Seconds that a drain has to return once it may.
     patience = 5.0
 
     def __init__(self, queue: Any, clock: Any = None) -> None:
@@ -38,8 +38,7 @@ class QueueReplay:
         self.drain: threading.Thread | None = None
         self.drain_may_end = False
         self.drain_error: Exception | None = None
-        self.waiter: threading.Thread | None = None
-        self.told: list[Any] = []
+        self.waiter: Waiter | None = None
 
     def run(self, ops: list[list[Any]]) -> Iterator[Any]:
         try:
@@ -57,45 +56,25 @@ class QueueReplay:
         if len(self.queue) == 0 and not self.queue.shutting_down:
             return "blocked"
         # In a thread: it should not wait, but who knows.
-        thread, taken = self._taking()
-        thread.join(2)
-        if not taken:
+        taken = Waiter(self._take).told(2)
+        if taken == "nothing":
             raise TimeoutError("get waits, though the queue is not empty")
-        if isinstance(taken[0], Exception):
-            raise taken[0]
-        if isinstance(taken[0], dict):
-            self.processing.append(taken[0]["key"])
-        return taken[0]
+        if isinstance(taken, dict):
+            self.processing.append(taken["key"])
+        return taken
 
-    def _taking(self) -> tuple[threading.Thread, list[Any]]:
-        """A thread that takes one key, and the list that has the outcome once there is one."""
-        taken: list[Any] = []
-
-        def take() -> None:
-            try:
-                taken.append({"key": self.queue.get()})
-            except ShutDown:
-                taken.append("shutdown")
-            except Exception as error:
-                taken.append(error)
-
-        thread = threading.Thread(target=take, daemon=True)
-        thread.start()
-        return thread, taken
+    def _take(self) -> Any:
+        try:
+            return {"key": self.queue.get()}
+        except ShutDown:
+            return "shutdown"
 
     def op_waiter(self) -> None:
-        self.waiter, self.told = self._taking()
-        _until_all_wait([self.waiter])
+        self.waiter = Waiter(self._take)
+        until_all_wait([self.waiter.thread])
 
     def op_told(self) -> Any:
-        assert self.waiter is not None
-        self.waiter.join(QueueReplay.patience)
-        if not self.told:
-            QueueReplay.patience = 0.05
-            return "nothing"
-        if isinstance(self.told[0], Exception):
-            raise self.told[0]
-        return self.told[0]
+        return self.waiter.told() if self.waiter is not None else None
 
     def op_done(self, key: str) -> None:
         if key in self.processing:
@@ -178,7 +157,7 @@ class QueueReplay:
         workers = [threading.Thread(target=work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
-        _until_all_wait(workers)
+        until_all_wait(workers)
         for i in range(adds):
             key = KEYS[i % len(KEYS)]
             with lock:
@@ -198,25 +177,6 @@ class QueueReplay:
             "waiting": waiting,
             "stuck": sum(worker.is_alive() for worker in workers),
         }
-
-
-def _until_all_wait(workers: list[threading.Thread]) -> None:
-    """Until each waits in ``get``, so that somebody has to wake it.
-
-    Who waits in another way than on the standard library's conditions cannot be seen to:
-    a second is enough for that.
-    """
-    give_up = time.monotonic() + 1
-    while not all(map(_waits, workers)) and time.monotonic() < give_up:
-        time.sleep(0.001)
-
-
-def _waits(worker: threading.Thread) -> bool:
-    """Whether a thread waits for a condition of the standard library, or has ended."""
-    frame = sys._current_frames().get(worker.ident)
-    if frame is None:
-        return True
-    return frame.f_code.co_filename == threading.__file__ and frame.f_code.co_name == "wait"
 
 
 def replay_queue(trace: dict[str, Any], queue: Any, clock: Any = None) -> Iterator[Any]:
