@@ -65,6 +65,9 @@ SOONER = [
     ["done_nth", 0],
     ["step", 0.5],
     ["get"],
+    ["add_after", "a", 0.125],
+    ["step", 0.25],
+    ["get"],
 ]
 LATER = [
     ["add_after", "a", 0.125],
@@ -73,6 +76,9 @@ LATER = [
     ["get"],
     ["done_nth", 0],
     ["step", 0.5],
+    ["get"],
+    ["add_after", "a", 0.125],
+    ["step", 0.25],
     ["get"],
 ]
 NOT_YET = [["add_after", "a", 0.25], ["get"], ["step", 0.5], ["get"]]
@@ -209,6 +215,8 @@ def check_delays(replayed):
         ("sooner", 6, False, "A key that was asked for twice comes once.", "comes-twice"),
         ("later", 3, True, "A later delay does not put off a sooner one.", "later-wins"),
         ("later", 6, False, "A key that was asked for twice comes once.", "comes-twice"),
+        ("sooner", 9, True, "After a delay that was replaced has passed, keys still come.", "no-more-after-that"),
+        ("later", 9, True, "After a delay that was replaced has passed, keys still come.", "no-more-after-that"),
         ("beside", 2, True, "A key that waits for its time can be added at once as well.", "add-ignored"),
     )  # fmt: skip
     for name, call, comes, expected, diagnosis in facts:
