@@ -37,6 +37,10 @@ class Status:
     t: float
     handler: bool
     informer: bool
+    #: What the registration says of which there is nothing to see, and whether a thread that
+    #: waits was told. A program that says neither is not judged by them.
+    empty: bool | None
+    waited: bool | None
     seen: int
     cache: dict[str, str]
 
@@ -51,6 +55,8 @@ def _parse(lines) -> list[Status]:
                     line.t,
                     bool(value["handler"]),
                     bool(value["informer"]),
+                    value.get("empty"),
+                    value.get("waited"),
                     int(value["seen"]),
                     dict(value["cache"]),
                 )
@@ -158,8 +164,17 @@ def filled(held) -> Story:
     story.running.wire.rules.thaw()
     story.reached(
         lambda: story.reads() > 0,
-        lambda s: s.handler and s.seen >= OBJECTS,
+        lambda s: s.seen >= 2,
         lambda s: s.seen,
+        "gets the list",
+    )
+    # While the handler has the list in hand, one more comes that is none of it.
+    metadata = {"name": "late", "namespace": story.namespace, "labels": {"kind": "lab"}}
+    story.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    story.reached(
+        lambda: story.reads() > 0,
+        lambda s: s.handler and s.seen > OBJECTS and s.empty is not False and s.waited is not False,
+        lambda s: (s.seen, s.handler, s.empty, s.waited),
         "gets the list",
     )
     story.more(2)
@@ -297,6 +312,24 @@ def check_handlers_saw_it(filled):
             why="Whoever waits for it waits for ever.",
             next="After the last object of the list, who looks whether that was all?",
             diagnosis="never-true",
+        )
+    last = everything[-1]
+    if last.empty is False:
+        raise Fail(
+            "Where the list has no object, HasSynced is true as soon as there was a list.",
+            "It is still false, of a registration that has nothing to see.",
+            why="In an empty namespace a controller would wait for ever.",
+            next="Nothing is left for the handler to finish: who looks at that, when it is called "
+            "for nothing?",
+            diagnosis="never-true",
+        )
+    if last.waited is False:
+        raise Fail(
+            "Whoever waits for HasSynced is told when it becomes true.",
+            "HasSynced is true, and a thread in wait_for_sync still waits.",
+            why="A controller waits there before it starts its workers: it never starts them.",
+            next="wait_for_sync() looks again when it is woken. Who wakes it?",
+            diagnosis="waits-for-ever",
         )
     early = next((s for s in everything if s.informer and len(s.cache) < OBJECTS), None)
     if early:

@@ -4,8 +4,9 @@
 // has (its registration), how many objects the handler has seen, and the cache:
 // each ConfigMap's name in the namespace $NAMESPACE and its resourceVersion.
 //
-// The handler is slow: it takes $SLOW seconds for each object. What you write is
-// in status.go.
+// The handler is slow: it takes $SLOW seconds for each object. empty is what the
+// registration with a second informer says, for whose label there is no object.
+// What you write is in status.go.
 package main
 
 import (
@@ -32,6 +33,7 @@ import (
 type status struct {
 	Handler  bool              `json:"handler"`
 	Informer bool              `json:"informer"`
+	Empty    bool              `json:"empty"`
 	Seen     int64             `json:"seen"`
 	Cache    map[string]string `json:"cache"`
 }
@@ -44,16 +46,19 @@ func main() {
 	client, err := dynamic.NewForConfig(config)
 	must(err)
 	mine := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(os.Getenv("NAMESPACE"))
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = "kind=lab"
-			return mine.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = "kind=lab"
-			return mine.Watch(ctx, options)
-		},
-	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	informerOf := func(selector string) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				options.LabelSelector = selector
+				return mine.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				options.LabelSelector = selector
+				return mine.Watch(ctx, options)
+			},
+		}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	}
+	informer, nothing := informerOf("kind=lab"), informerOf("kind=nothing")
 	slow, err := strconv.ParseFloat(os.Getenv("SLOW"), 64)
 	must(err)
 	var seen atomic.Int64
@@ -64,7 +69,10 @@ func main() {
 		},
 	})
 	must(err)
+	empty, err := nothing.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+	must(err)
 	go informer.RunWithContext(ctx)
+	go nothing.RunWithContext(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,6 +81,7 @@ func main() {
 		}
 		// The order matters: what is asked last may be newer, never older.
 		now := status{Handler: handlerSynced(informer, registration), Informer: informerSynced(informer, registration)}
+		now.Empty = handlerSynced(nothing, empty)
 		now.Seen = seen.Load()
 		now.Cache = versions(informer)
 		line, err := json.Marshal(now)
