@@ -1,14 +1,19 @@
 """4.3.2 Build artifact 1: every moving part wired by hand.
 
 The functional part of the conformance suite (:mod:`grader.conformance`), a check a theme.
-All of it runs once, against one process of the operator.
+All of it runs once, against one process of the operator. Before that: five parts of it,
+cited beside the same parts of sample-controller.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from grader.evidence import answers as written
+from grader.evidence import citations, places
 from grader.labs import check, suite_checks
+from grader.labs.lab_4_3_2_roles import ROLES, Operator, Role
+from grader.verdict import Fail
 
 #: What each check looks at.
 SCENARIOS = {
@@ -38,6 +43,87 @@ SCENARIOS = {
 }
 #: One check runs its own scenarios, and no others.
 CHECKS_STAND_ALONE = True
+
+
+#: What an operator's sources end in.
+_SOURCES = (".py", ".go")
+
+
+@pytest.fixture(scope="module")
+def answers(submission):
+    return written.parse(submission.text("answers.md"))
+
+
+@check(
+    "4.3.2/five-own",
+    title="Five parts of your own operator are cited: told, queued, taken, looked up, written",
+    points=2,
+    evidence="claim",
+)
+def check_five_own(answers, submission):
+    root, folder = submission.root, submission.program_folder
+    files = [p for p in (root / folder).rglob("*") if p.suffix in _SOURCES and p.is_file()]
+    operator = Operator(
+        {p.relative_to(root).as_posix(): p.read_text("utf-8", "replace") for p in files}
+    )
+    for role in ROLES:
+        own = _first(answers, role, own=True)
+        _require_own(role, citations.check(own, handed_in=root), operator, folder)
+
+
+@check(
+    "4.3.2/five-upstream",
+    title="Beside each stands the line of sample-controller that does the same",
+    points=1,
+    evidence="claim",
+)
+def check_five_upstream(answers):
+    for role in ROLES:
+        upstream = citations.check(_first(answers, role, own=False))
+        places.of("4.3.2", role.heading).judge(upstream)
+
+
+def _first(answers: written.Answers, role: Role, *, own: bool) -> citations.Citation:
+    """The first citation under a part's heading that is of one's own, or of upstream."""
+    section = answers.require_section(role.heading)
+    name = f"answers.md, «{role.heading}»"
+    found = citations.required(section.source, name, first=section.body)
+    for cited in found:
+        if cited.is_own == own:
+            return cited
+    whose = "your own operator" if own else "sample-controller"
+    raise Fail(
+        f"Under «{role.heading}» stand two citations: your own line, and sample-controller's.",
+        f"None is of {whose}.",
+        why="Whoever can put each part of their own controller beside the same part of this one "
+        "can read any controller that was wired by hand.",
+        next="`./phase4 cite PATH:LINE` prints a citation ready to paste, of either.",
+        diagnosis="one-side-missing",
+        evidence=[f"line {each.at}: {each}" for each in found],
+    )
+
+
+def _require_own(role: Role, finding: citations.Finding, operator: Operator, folder: str) -> None:
+    expected = f"Your own citation under «{role.heading}» is of {role.name}."
+    finding.require_exact(expected)
+    cited = finding.citation
+    if cited.path not in operator.sources:
+        raise Fail(
+            expected,
+            f"`{cited.place}` is no source of your operator, which is in {folder}.",
+            next="Cite the line that runs.",
+            diagnosis="not-your-operator",
+        )
+    answer = operator.judge(role, cited.path, cited.line)
+    if answer.right is False:
+        raise Fail(
+            expected,
+            f"`{cited.place}`, `{(cited.quote or '').strip()}`: {answer.seen}.",
+            why="The five lines are where one part hands over to the next: whoever debugs an "
+            "operator sets a breakpoint at one of them.",
+            next="Follow an event of the watch through your operator, from the handler on.",
+            diagnosis=answer.diagnosis,
+        )
 
 
 @pytest.fixture(scope="module")

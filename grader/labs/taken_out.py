@@ -136,7 +136,7 @@ def _from_go(text: str, line: int) -> TakenOut:
     lines = text.split("\n")
     if not 1 <= line <= len(lines):
         raise NotTakenOut("is no line of the file")
-    bare, openers = _scanned(text)
+    bare, openers = scanned(text)
     first = line
     while openers[first - 1] and openers[first - 1][-1][0] in "([":
         first = openers[first - 1][-1][1]
@@ -219,7 +219,7 @@ def _parted(bare: str, call: str) -> tuple[str, list[str]]:
     return call[:end], [each for each in arguments if each]
 
 
-def _scanned(text: str) -> tuple[list[str], list[list[tuple[str, int]]]]:
+def scanned(text: str) -> tuple[list[str], list[list[tuple[str, int]]]]:
     """Go's lines with blanks for comments and for what strings say, and the brackets open before each.
 
     A bracket is itself and its 1-based line. There is one more list of them than lines.

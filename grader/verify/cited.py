@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from grader import course
+from grader.cut import tree
 from grader.evidence import answers, pinned, places
 from grader.evidence.answers import Answers
 from grader.evidence.citations import Citation, Finding
@@ -63,9 +65,7 @@ def _measured(question: Places) -> CitedRow:
     except LookupError as error:
         row.complaints.append(f"a statement is not in the pinned source: {error}")
         return row
-    reference = answers.parse(
-        (course.ROOT / "solutions" / question.lab / "common" / "answers.md").read_text()
-    )
+    reference = answers.parse(_reference(question.lab).read_text(encoding="utf-8"))
     graded = _check(question)
     for statement, line in texts:
         cited = _citation(statement.module, statement.path, line, statement.text)
@@ -92,6 +92,13 @@ def _measured(question: Places) -> CitedRow:
     if not row.accepted or row.accepted == lines:
         row.complaints.append("it tells no line from another")
     return row
+
+
+def _reference(lab: str) -> Path:
+    """The reference answers: those of all tracks, or of the first that has its own."""
+    folder = course.ROOT / "solutions" / lab
+    found = [folder / part / "answers.md" for part in (tree.COMMON, *course.TRACKS)]
+    return next((path for path in found if path.exists()), found[0])
 
 
 def _check(question: Places):
