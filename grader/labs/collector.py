@@ -223,9 +223,7 @@ class Stage:
     def leaving(self, obj: dict) -> None:
         """Wait until it has a deletionTimestamp, or is gone."""
         self.history.until(
-            lambda: any(
-                s.type == "DELETED" or objects.being_deleted(s.object) for s in self.history.of(obj)
-            ),
+            lambda: any(being_deleted(s) for s in self.history.of(obj)),
             f"deletes {objects.name(obj)}",
         )
 
@@ -244,6 +242,15 @@ class Stage:
             where=lambda e: (e.namespace, e.name) in about,
         )
 
+    def writes(self, obj: dict) -> Trace[Exchange]:
+        """Anybody's writes to an object that the API server carried out, in order."""
+        return self.log.writes(
+            resource=RESOURCE,
+            namespace=objects.namespace(obj),
+            name=objects.name(obj),
+            applied=True,
+        )
+
     def logged(self, obj: dict, verb: str = "delete") -> Exchange:
         """Wait until the audit log has a collector's request of that kind; its lines come later."""
         found = self.log.until(
@@ -256,6 +263,11 @@ class Stage:
     def lines(self, *objs: dict) -> list[str]:
         """What the collector asked about them, a line each."""
         return [describe(e, self.log.start) for e in self.asked(*objs)]
+
+
+def being_deleted(state: State) -> bool:
+    """Whether it has a deletionTimestamp, or is gone."""
+    return state.type == "DELETED" or objects.being_deleted(state.object)
 
 
 def reference(
