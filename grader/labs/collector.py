@@ -21,7 +21,7 @@ from grader.cluster.interface import Capability
 from grader.evidence.answers import Answers
 from grader.report.predictions import compared
 from grader.verdict import Unknown
-from grader.witness import Timeline, describe, objects
+from grader.witness import NotObserved, Timeline, describe, objects
 
 if TYPE_CHECKING:
     import random
@@ -111,14 +111,11 @@ class History:
             while not (found := seen()):
                 left = deadline - time.monotonic()
                 if self._broken or left <= 0:
-                    raise Unknown(
-                        f"The garbage collector {what}.",
-                        f"It did not within {PATIENCE:g} s."
-                        if not self._broken
-                        else f"The grader could not go on watching: {self._broken}.",
-                        next="Check again; if it stays like this, `phase4 down` and then "
-                        "`phase4 up`.",
-                        diagnosis="collector-not-seen",
+                    raise _not_seen(
+                        what,
+                        f"The grader could not go on watching: {self._broken}."
+                        if self._broken
+                        else f"It did not within {PATIENCE:g} s.",
                     )
                 self._changed.wait(min(left, 1.0))
         return found
@@ -253,16 +250,29 @@ class Stage:
 
     def logged(self, obj: dict, verb: str = "delete") -> Exchange:
         """Wait until the audit log has a collector's request of that kind; its lines come later."""
-        found = self.log.until(
-            lambda t: self.asked(obj, verb=verb),
-            PATIENCE,
-            f"the collector's {verb} of {objects.name(obj)} in the audit log",
-        )
-        return found.last  # type: ignore[return-value]
+        return self.in_log(
+            lambda: self.asked(obj, verb=verb), f"sends its {verb} of {objects.name(obj)}"
+        ).last  # type: ignore[return-value]
+
+    def in_log(self, found: Callable[[], Trace[Exchange]], what: str) -> Trace[Exchange]:
+        """Wait until the audit log has it; Unknown where it never does."""
+        try:
+            return self.log.until(lambda _: found(), PATIENCE, f"the collector: {what}")
+        except NotObserved as error:
+            raise _not_seen(what, f"The audit log does not have it: {error}.") from None
 
     def lines(self, *objs: dict) -> list[str]:
         """What the collector asked about them, a line each."""
         return [describe(e, self.log.start) for e in self.asked(*objs)]
+
+
+def _not_seen(what: str, seen: str) -> Unknown:
+    return Unknown(
+        f"The garbage collector {what}.",
+        seen,
+        next="Check again; if it stays like this, `phase4 down` and then `phase4 up`.",
+        diagnosis="collector-not-seen",
+    )
 
 
 def being_deleted(state: State) -> bool:
