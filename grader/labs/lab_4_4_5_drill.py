@@ -29,6 +29,8 @@ from grader.witness import describe
 #: Seconds. For what a right operator does at once; a start on a busy machine; for a retry,
 #: whose pause has doubled a few times while a script ran.
 STEP, STARTING, RETRY = 20.0, 40.0, 60.0
+#: So many refused deletes, the last so long (s) after a clearance, and it has cleared nothing.
+REFUSED_AGAIN, AFTER = 3, 5.0
 #: Seconds that a script of a few kubectl commands may take.
 SCRIPT = 45.0
 _RBAC = "rbac.authorization.k8s.io"
@@ -237,12 +239,7 @@ class Drill:
         """Run a script against a stuck WebApp, wait until that is gone, and see who did what."""
         script = self.script(name, client, stuck.name)
         outcome = Clearance(stuck, client, script)
-        deadline = time.monotonic() + patience
-        self.operator.until(
-            _seldom(lambda: self.find(stuck.app) is None or time.monotonic() > deadline),
-            patience + STEP,
-            "goes on running",
-        )
+        self._wait_gone(stuck.app, patience)
         outcome.app_left = self.find(stuck.app)
         outcome.record_left = self.record(stuck.app) is not None
         everything = self.run.timeline
@@ -262,16 +259,24 @@ class Drill:
                     outcome.finalizer_removed_by = outcome.finalizer_removed_by or who
         return outcome
 
+    def _wait_gone(self, app: dict, patience: float) -> None:
+        """Wait until a WebApp is gone, for so long, or until it is certain that it stays."""
+        since, deadline = time.time(), time.monotonic() + patience
+
+        def decided() -> bool:
+            if time.monotonic() > deadline or self.find(app) is None:
+                return True
+            again = [e.t_request for e in self._deletes(app) if e.status == 403]
+            again = [t for t in again if t > since]
+            return len(again) >= REFUSED_AGAIN and again[-1] > since + AFTER
+
+        self.operator.until(_seldom(decided), patience + STEP, "goes on running")
+
     def goes_by_itself(self, name: str) -> bool:
         """Whether a new WebApp, deleted, is gone in time, and its record with it."""
         app = self.made(name)
         self.api.delete(contract.WEBAPPS, name, self.namespace)
-        deadline = time.monotonic() + RETRY
-        self.operator.until(
-            _seldom(lambda: self.find(app) is None or time.monotonic() > deadline),
-            RETRY + STEP,
-            "goes on running",
-        )
+        self._wait_gone(app, RETRY)
         return self.find(app) is None and self.record(app) is None
 
     def leaked(self) -> list[str]:
