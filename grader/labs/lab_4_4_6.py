@@ -24,7 +24,7 @@ from grader.labs import lab_4_4_6_said as reading
 from grader.labs.lab_4_4_6_kinds import KINDS
 from grader.labs.lab_4_4_6_wedges import Names, Wedge, wait
 from grader.report.predictions import compared
-from grader.verdict import Fail, Outcome, Unknown
+from grader.verdict import Fail, NotGraded, Outcome, Unknown
 from grader.witness import describe
 
 #: One check makes the namespaces that it needs, and no others.
@@ -73,6 +73,13 @@ def predicted(submission) -> str:
 
 @pytest.fixture(scope="module")
 def found(submission, run, api, grading, phase4, observe) -> Round:
+    if submission.untouched("diagnose.py") and submission.untouched("program.toml"):
+        raise NotGraded(
+            "diagnose.py has your diagnosis, or program.toml starts another program of yours.",
+            "Both are as they were given.",
+            next=f"`./phase4 show {submission.lab}` says what goes into them.",
+            diagnosis="answer-missing",
+        )
     program = submission.program
     wanted = {
         kind for id, kinds in SUBJECTS.items() if grading.asks_for(id) for kind in kinds
@@ -142,7 +149,7 @@ def _said(wedge: Wedge, made: Round, program, run) -> list[reading.Said] | Outco
             "diagnose",
             env={
                 "NAMESPACE": wedge.namespace,
-                "UID": wedge.uid,
+                "NAMESPACE_UID": wedge.uid,
                 "KUBECACHEDIR": "/tmp/kubectl"
                 if run.isolation == "bwrap"
                 else str(run.run_dir / "kubectl-cache"),

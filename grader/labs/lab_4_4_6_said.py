@@ -36,7 +36,7 @@ _LOOK = {
     "grace": "While there are Pods nothing else is deleted, and no condition speaks of them.",
     "own-finalizer": "`metadata.finalizers` of the Namespace; `spec.finalizers` is another list.",
     "not-wedged": "Has anybody asked for its end? `metadata.deletionTimestamp` says so.",
-    "recreated": "Compare `metadata.uid` with UID, which is that of the namespace that was deleted.",
+    "recreated": "Compare `metadata.uid` with NAMESPACE_UID, which is that of the namespace that was deleted.",
     "operator-gone": "The condition NamespaceContentRemaining names the resource. Which of its "
     "objects has a deletionTimestamp and a finalizer?",
 }

@@ -1,4 +1,4 @@
-"""Say what holds the namespace $NAMESPACE, whose deletion was asked for when its uid was $UID.
+"""Say what holds the namespace $NAMESPACE, whose deletion was asked for when its uid was $NAMESPACE_UID.
 
 A line of JSON on standard output for each thing that holds it. Nothing is changed.
 """
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-NAMESPACE, UID = os.environ["NAMESPACE"], os.environ["UID"]
+NAMESPACE, UID = os.environ["NAMESPACE"], os.environ["NAMESPACE_UID"]
 
 
 def kubectl(*words):

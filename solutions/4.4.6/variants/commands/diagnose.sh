@@ -7,7 +7,7 @@ line() {
 
 uid=$(kubectl get namespace "$NAMESPACE" -o jsonpath='{.metadata.uid}' --ignore-not-found)
 asked=$(kubectl get namespace "$NAMESPACE" -o jsonpath='{.metadata.deletionTimestamp}' --ignore-not-found)
-if [ -n "$uid" ] && [ "$uid" != "$UID" ]; then
+if [ -n "$uid" ] && [ "$uid" != "$NAMESPACE_UID" ]; then
   line recreated namespaces "" "$NAMESPACE" "" ""
   exit 0
 fi
