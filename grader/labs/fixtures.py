@@ -122,7 +122,17 @@ def cluster(phase4: Plugin, grading: Request, facts: dict[str, Any]) -> Iterator
         facts["versions"] = dict(found.versions)
         components = set(_running(found))
         phase4.troubles.append(lambda: _trouble(found, components))
+        _sweep(found)
         yield found
+
+
+def _sweep(cluster: Cluster) -> None:
+    """Take away what a check that was killed has left for the whole cluster."""
+    from grader.cluster.api import Api
+    from grader.labs import leftovers
+
+    with Api(cluster) as api:
+        leftovers.sweep(api)
 
 
 def _require_nobody_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from grader.cluster.process import records
@@ -74,6 +76,7 @@ class Runner:
         args: Sequence[str] = (),
         cwd: Path | None = None,
         identity: Identity | None = None,
+        tools: Mapping[str, Path] | None = None,
         start: bool = True,
     ) -> RunningProgram:
         """Build the program where it needs it, give it a wire with ``rules``, and start it.
@@ -83,7 +86,8 @@ class Runner:
         needs no sandbox. ``client`` is its name
         on the wire. ``env`` and ``args`` are added to its own. ``cwd`` is for a
         command in words. ``identity`` is whom the API server takes it for (an
-        admin otherwise). With ``start=False`` it is made ready; call
+        admin otherwise). ``tools`` are programs of the course's own, by name, that it finds
+        first in its PATH. With ``start=False`` it is made ready; call
         ``.start()``. Raises Fail, as messages for the learner, where it does
         not build or cannot be started.
         """
@@ -108,6 +112,7 @@ class Runner:
             isolation=self.isolation if learners else "none",
             marker=self._marker,
             building=self._building,
+            tools=tools or {},
         )
         wire.open()
         self._wires.append(wire)
@@ -157,6 +162,7 @@ def made_ready(
     isolation: str,
     marker: str,
     building: Callable[[str], AbstractContextManager[None]],
+    tools: Mapping[str, Path] = MappingProxyType({}),
 ) -> RunningProgram:
     """Build a program where it needs it, and have it ready to start; its output goes to ``folder``.
 
@@ -172,6 +178,9 @@ def made_ready(
     if wire is not None:
         environment["KUBECONFIG"] = str(wire.kubeconfig)
     environment.update(env)
+    if tools:
+        found = sandbox.TOOLS if inside else _linked(folder / "tools", tools)
+        environment["PATH"] = os.pathsep.join([found, environment.get("PATH", os.defpath)])
     if marker:
         name, _, value = marker.partition("=")
         environment[name] = value
@@ -183,7 +192,7 @@ def made_ready(
             return program.argv(str(wire.kubeconfig) if wire is not None else "")
         if wire is None:
             return sandbox.offline_argv(program)
-        return sandbox.run_argv(program, folder, wire.unix_socket)
+        return sandbox.run_argv(program, folder, wire.unix_socket, tools)
 
     return RunningProgram(
         client,
@@ -203,3 +212,12 @@ def made_ready(
 def shown(words: Sequence[str]) -> str:
     """A command for messages: the interpreter's path is of no interest."""
     return shlex.join("python3" if word == sys.executable else word for word in words)
+
+
+def _linked(folder: Path, tools: Mapping[str, Path]) -> str:
+    """A folder with a link to each tool: what else lies beside one is not to be found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in tools.items():
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(path.resolve())
+    return str(folder)

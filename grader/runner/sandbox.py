@@ -21,7 +21,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from grader.cluster import go_settings
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Where things are inside.
 LABS, OUT, RUN = "/workspace", "/out", "/run/phase4"
+TOOLS = f"{RUN}/tools"
 #: The wire's port inside: in a network of its own any port is free.
 PORT = 8001
 #: Bytes of /tmp inside.
@@ -92,10 +95,12 @@ def checked(isolation: str) -> str:
     return isolation
 
 
-def run_argv(program: Program, folder: Path, socket: Path) -> list[str]:
+def run_argv(
+    program: Program, folder: Path, socket: Path, tools: Mapping[str, Path] = MappingProxyType({})
+) -> list[str]:
     """The command that runs a program inside, with the wire at ``socket``.
 
-    ``folder`` gets the kubeconfig that names the relay.
+    ``folder`` gets the kubeconfig that names the relay. ``tools`` are found in ``TOOLS``.
     """
     kubeconfig = folder / "kubeconfig.sandbox"
     kubeconfig.write_text(_kubeconfig(), encoding="utf-8")
@@ -108,6 +113,8 @@ def run_argv(program: Program, folder: Path, socket: Path) -> list[str]:
     argv += ["--unshare-net", "--as-pid-1"]
     argv += ["--ro-bind", str(kubeconfig), f"{RUN}/kubeconfig"]
     argv += ["--ro-bind", str(relay), f"{RUN}/relay.py", "--bind", str(socket), f"{RUN}/wire.sock"]
+    for name, path in tools.items():
+        argv += ["--ro-bind", str(path.resolve()), f"{TOOLS}/{name}"]
     inside = program.argv(f"{RUN}/kubeconfig", out=OUT)
     return [
         *argv,
