@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -242,23 +244,29 @@ def test_the_users_settings_for_python_and_pip_are_for_their_programs(
     assert launch(clone, "z", **settings).stdout == "runs z\n"
 
 
-def test_where_packages_come_from_is_the_users_to_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_where_packages_come_from_is_the_users_to_say(tmp_path: Path) -> None:
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\nindex-url = https://files.example/simple\nuser = true\n"
         "trusted-host =\n    files.example\n    more.example\n"
     )
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://more.example/simple")
-    monkeypatch.setenv("PIP_TARGET", "/somewhere")
-    monkeypatch.setenv("UV_INDEX_OURS_PASSWORD", "theirs")
-    bootstrap._configured.cache_clear()
-    env = bootstrap.environment()
-    bootstrap._configured.cache_clear()
+    theirs = {
+        "PIP_CONFIG_FILE": str(config),
+        "PIP_EXTRA_INDEX_URL": "https://more.example/simple",
+        "PIP_TARGET": "/somewhere",
+        "UV_INDEX_OURS_PASSWORD": "theirs",
+    }
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
+    # In a process of its own: what pip says is asked once in each.
+    asked = "import json; from grader import bootstrap; print(json.dumps(bootstrap.environment()))"
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=ROOT,
+        env={**cleared, **theirs},
+        capture_output=True,
+        check=True,
+    )
+    env = json.loads(done.stdout)
     assert env["PIP_INDEX_URL"] == env["UV_DEFAULT_INDEX"] == "https://files.example/simple"
     assert env["PIP_EXTRA_INDEX_URL"] == env["UV_INDEX"] == "https://more.example/simple"
     assert env["UV_INSECURE_HOST"] == "files.example more.example"

@@ -12,8 +12,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import urllib3
 
-from grader.cluster import binaries, download, pins
+from grader.cluster import binaries, pins
 from grader.cluster.download import DownloadFailed, fetch, release
 from grader.cluster.errors import EnvironmentProblem
 
@@ -249,7 +250,7 @@ def test_the_pins_are_of_the_versions_in_use():
 def test_a_mirror_over_plain_http_is_refused(home, target, monkeypatch):
     monkeypatch.setenv("PHASE4_MIRROR", "http://mirror.example")
     monkeypatch.setattr(pins, "DIGESTS", {})
-    monkeypatch.setattr(download, "_opened", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr(urllib3, "PoolManager", lambda *_, **__: pytest.fail("it was asked"))
     with pytest.raises(DownloadFailed, match="^http://mirror.example is not https") as caught:
         fetch("kubectl", target, quiet)
     assert not caught.value.offline

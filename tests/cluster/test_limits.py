@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import binaries, boot, dirs, limits, template
+from grader.cluster import binaries, dirs, limits, template, waiting
 from grader.cluster.components import Layout
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.process import records
@@ -78,7 +78,7 @@ def ended(home, name: str, script: str):
         one = records.start(["sh", "-c", script], name=name, kind="component", stdout=log)
     one.wait(20)
     with pytest.raises(EnvironmentProblem) as caught:
-        boot._say_why_it_ended(one, files)
+        waiting.raise_why_it_ended(one, files)
     return caught.value
 
 

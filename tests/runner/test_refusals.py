@@ -65,10 +65,8 @@ def test_a_build_tool_on_a_noexec_mount_is_not_graded(
 
 
 def test_a_program_that_is_merely_not_executable_is_still_a_fail(program: Callable) -> None:
-    running = program("", start=False)
-    running._argv = lambda: ["./p0.py"]
     with pytest.raises(Fail) as caught:
-        running.start()
+        program("", argv=["./p0.py"])
     assert "is not executable" in caught.value.message.seen
 
 
