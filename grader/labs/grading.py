@@ -24,7 +24,7 @@ from grader import course
 from grader.cluster import dirs, locks
 from grader.labs.grading_request import MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
-from grader.runner.program import BUILD_SECONDS
+from grader.runner.build import BUILD_SECONDS
 from grader.verdict import Message, Verdict
 
 SESSION = Path(__file__).with_name("grading_process.py")

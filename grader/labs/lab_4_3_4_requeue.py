@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.labs import suite_checks
-from grader.labs.submission import Submission
 from grader.labs.taken_out import TakenOut
+from grader.runner.submission import Submission
 from grader.verdict import Fail, Unknown
 
 if TYPE_CHECKING:

@@ -22,13 +22,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from grader.cluster import go_settings
 from grader.cluster.errors import EnvironmentProblem
-
-if TYPE_CHECKING:
-    from grader.runner.program import Program
+from grader.runner.program import Program
 
 #: Where things are inside.
 LABS, OUT, RUN = "/workspace", "/out", "/run/phase4"

@@ -19,6 +19,7 @@ from grader.cli import app
 from grader.cluster import refusals
 from grader.cluster.process import Refused, executable, records
 from grader.course import ROOT
+from grader.runner.build import build
 from grader.runner.program import Program
 from grader.verdict import Fail, NotGraded
 
@@ -60,7 +61,7 @@ def test_a_build_tool_on_a_noexec_mount_is_not_graded(
 ) -> None:
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
     with pytest.raises(NotGraded) as caught:
-        Program(("x",), noexec, tmp_path / "out", ("./stages",)).built(tmp_path / "build.log")
+        build(Program(("x",), noexec, tmp_path / "out", ("./stages",)), tmp_path / "build.log")
     assert str(noexec) in caught.value.message.seen
 
 
@@ -134,9 +135,9 @@ def test_a_build_that_the_machine_ends(
 ) -> None:
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
     (tmp_path / "lab").mkdir()
-    build = ("sh", "-c", 'echo "$1"; exit 126', "sh", said)
+    command = ("sh", "-c", 'echo "$1"; exit 126', "sh", said)
     with pytest.raises(NotGraded) as caught:
-        Program(("x",), tmp_path / "lab", tmp_path / "out", build).built(tmp_path / "build.log")
+        build(Program(("x",), tmp_path / "lab", tmp_path / "out", command), tmp_path / "build.log")
     message = caught.value.message
     assert seen in message.seen and message.next and message.evidence == (said,)
 
