@@ -36,7 +36,7 @@ _HELP = """  kubectl ...   break something (or look); also in another terminal
   kill          SIGKILL, as a node that loses power does it
   start         start it again
   status        is it running?
-  fault RULE    arm a fault on the controller's wire (thaw lets go)
+  fault RULE    add a fault to the controller's wire (fault remove all)
   note TEXT     a remark in the recording
   done          write the recording (Ctrl-D and Ctrl-C do the same)"""
 
@@ -214,7 +214,7 @@ def replay(folder: Path, ensure: Callable[[], Cluster]) -> int:
         if mark.what == "rule_added":
             request = {"op": "add", "rule": mark.data["text"]}
         else:
-            request = {"op": "remove", "id": mark.data["rule"]}
+            request = {"op": "remove", "rule": mark.data["rule"]}
         by_hand.append((mark.t - started.t, request))
     say(f"again: {shlex.join(known['argv'])}" + (f" (in {known['cwd']})" if "cwd" in known else ""))
     os.chdir(known.get("cwd", "."))
@@ -430,12 +430,19 @@ class Session:
     def _fault(self, text: str) -> None:
         from grader.wire import control
 
+        first, _, rest = text.partition(" ")
+        request = {"op": "add", "rule": text}
+        if first == "remove":
+            request = {"op": "remove", "rule": rest}
         try:
-            reply = control.ask(self._program.wire.control_socket, {"op": "add", "rule": text})
+            reply = control.ask(self._program.wire.control_socket, request)
         except RuleError as e:
             say(str(e))
             return
-        say(f"armed: {reply['added']['rule']}" if "added" in reply else "let go")
+        if "added" in reply:
+            say(f"armed: {reply['added']['rule']}")
+        else:
+            say(f"removed: {', '.join(reply['removed']) or 'nothing'}")
 
     def _ended(self, code: int | None) -> None:
         if not self._stopping:

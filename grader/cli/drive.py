@@ -20,7 +20,7 @@ _AS = typer.Option("--as", metavar="NAME", help="The wire, where several are in 
 
 fault_app = typer.Typer(
     no_args_is_help=True,
-    help="Arm and lift faults on a wire that is in use.",
+    help="Add faults to a wire that is in use, and remove them.",
     rich_markup_mode="rich",
 )
 
@@ -197,14 +197,9 @@ def fault_add(
     ],
     name: Annotated[str, _AS] = "",
 ) -> None:
-    """Arm a rule: phase4 fault add freeze watch pods. Undo it: phase4 fault add thaw."""
-    reply = _ask(name, {"op": "add", "rule": " ".join(rule)})
-    if "added" in reply:
-        print(f"{reply['added']['id']} is armed: {reply['added']['rule']}")
-    elif reply["removed"]:
-        print(f"Let go: {', '.join(reply['removed'])}")
-    else:
-        print("Nothing of that kind is held back.")
+    """Add a rule: phase4 fault add freeze watch pods. `phase4 fault remove` removes it."""
+    added = _ask(name, {"op": "add", "rule": " ".join(rule)})["added"]
+    print(f"{added['id']} is armed: {added['rule']}")
 
 
 @fault_app.command("list")
@@ -233,17 +228,17 @@ def fault_list(
                 print(f"  a watch of {watch['resource']} holds back {watch['queued']} event(s)")
 
 
-@fault_app.command("remove")
+@fault_app.command("remove", context_settings={"ignore_unknown_options": True})
 def fault_remove(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `fault list` has it; all.")],
+    rule: Annotated[
+        list[str],
+        typer.Argument(metavar="RULE...", help="The rule's id (r1), the rule itself, or: all"),
+    ],
     name: Annotated[str, _AS] = "",
 ) -> None:
-    """Take rules away, and let go of what they hold back."""
-    if ids == ["all"]:
-        ids = [armed["id"] for armed in _ask(name, {"op": "list"})["rules"]]
-    for id in ids:
-        _ask(name, {"op": "remove", "id": id})
-    print(f"Removed: {', '.join(ids) or 'nothing was there'}")
+    """Remove a rule; what it held back goes on: phase4 fault remove all."""
+    removed = _ask(name, {"op": "remove", "rule": " ".join(rule)})["removed"]
+    print(f"Removed: {', '.join(removed)}" if removed else "This wire has no rules.")
 
 
 @fault_app.command("rules")

@@ -68,7 +68,7 @@ class Story:
         self.held: list[Status] = []
         self.filling: list[Status] = []
         self.frozen: list[Status] = []
-        self.thawed: list[Status] = []
+        self.resumed: list[Status] = []
         self.relisted: list[Status] = []
         self.behind: int | None = None
         self.caught_up = False
@@ -155,7 +155,7 @@ def held(submission, run, api, namespace) -> Story:
 def filled(held) -> Story:
     """The list comes, and goes to a slow handler."""
     story = held
-    story.running.wire.rules.thaw()
+    story.running.wire.rules.clear()
     story.reached(
         lambda: story.reads() > 0,
         lambda s: s.handler and s.seen >= OBJECTS,
@@ -176,10 +176,10 @@ def filled(held) -> Story:
 
 
 @pytest.fixture(scope="module")
-def thawed(filled, observe) -> Story:
+def resumed(filled, observe) -> Story:
     """The watch is frozen, objects are changed, and it goes on."""
     story, running = filled, filled.running
-    running.wire.rules.add("freeze watch configmaps")
+    freeze = running.wire.rules.add("freeze watch configmaps")
     before, changed = story.versions(), []
     frozen_at = time.time()
     for i in range(WRITES):
@@ -196,22 +196,22 @@ def thawed(filled, observe) -> Story:
         for e in running.timeline.exchanges(by="status")
         if e.verb in ("get", "list") and e.t_request > frozen_at
     ][:6]
-    running.wire.rules.thaw()
+    freeze.remove()
     story.caught_up = story.reached(
         lambda: all(story.brought(name, truth[name]) for name in list(truth)[:WRITES]),
         lambda s: s.cache == truth,
         lambda s: sorted(s.cache.items()),
         "gets what was held back",
     )
-    story.thawed = story.part()
+    story.resumed = story.part()
     _picture(story, before, changed, truth, observe)
     return story
 
 
 @pytest.fixture(scope="module")
-def relisted(thawed) -> Story:
+def relisted(resumed) -> Story:
     """The watch ends with a 410."""
-    story = thawed
+    story = resumed
     before = story.reads()
     story.running.wire.rules.add("error 410 watch configmaps")
     story.running.until(
@@ -223,7 +223,7 @@ def relisted(thawed) -> Story:
 
 
 def _picture(story: Story, before: dict, changed: list, truth: dict, observe) -> None:
-    points = story.held + story.filling + story.frozen + story.thawed
+    points = story.held + story.filling + story.frozen + story.resumed
     start = points[0].t
 
     def current(status: Status) -> int:
@@ -317,7 +317,7 @@ def check_handlers_saw_it(filled):
 def check_stays(relisted):
     for what, statuses in (
         ("while the watch was frozen", relisted.frozen),
-        ("after the watch had caught up", relisted.thawed),
+        ("after the watch had caught up", relisted.resumed),
         ("in the relist after a 410", relisted.relisted),
     ):
         back = next((s for s in statuses if not s.handler or not s.informer), None)
@@ -341,8 +341,8 @@ def check_stays(relisted):
     points=2,
     evidence="live",
 )
-def check_behind(thawed):
-    if thawed.polls:
+def check_behind(resumed):
+    if resumed.polls:
         raise Fail(
             "HasSynced and the cache are read without a request.",
             "Requests were sent while the watch was frozen.",
@@ -350,18 +350,18 @@ def check_behind(thawed):
             "thousand controllers, it is the API server that pays.",
             next="What the cache has is known without asking anybody.",
             diagnosis="polls-the-api",
-            evidence=thawed.polls,
+            evidence=resumed.polls,
         )
-    if thawed.behind != WRITES:
+    if resumed.behind != WRITES:
         raise Fail(
             f"{WRITES} objects were changed while the watch was frozen: the cache has {WRITES} old "
             "versions.",
-            f"It has {thawed.behind}.",
+            f"It has {resumed.behind}.",
             why="Only what the cache says is a picture of the cache.",
             next="Print what the informer's store has, and nothing else.",
             diagnosis="not-the-cache",
         )
-    if not thawed.caught_up:
+    if not resumed.caught_up:
         raise Fail(
             "When the watch goes on, the cache gets every change.",
             "It did not: they came over the wire, and the cache printed stayed as it was.",

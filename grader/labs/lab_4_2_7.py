@@ -244,7 +244,7 @@ def released(held) -> list[_Run]:
             diagnosis="destroyed-before",
         )
     for each in held:
-        each.running.wire.rules.thaw()
+        each.running.wire.rules.clear()
         each.until = time.time()
     for each in held:
         if each.running.exited:

@@ -123,7 +123,7 @@ def _live(bench: Bench) -> None:
     bench.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
     bench.settled(app, "editing its DNS record", timeout=STEP)
     # With caches that stand still, it meets its own work again and has to look at it.
-    running.wire.rules.add("freeze watch pods,configmaps")
+    freeze = running.wire.rules.add("freeze watch pods,configmaps")
     blind = bench.create(namespace, replicas=1)
     meta = blind["metadata"]
     bench.history.until(namespace, lambda: bench.history.pods(blind), STEP)
@@ -131,7 +131,7 @@ def _live(bench: Bench) -> None:
         touch = {"metadata": {"annotations": {"lab": str(number)}}}
         bench.patch(contract.WEBAPPS, meta["name"], touch, namespace)
         bench.history.quiet(namespace, 0.2, 3.0)
-    running.wire.rules.thaw()
+    freeze.remove()
     bench.settled(blind, "its watches stood still for a while", timeout=STEP)
     for one in (app, blind):
         bench.delete(contract.WEBAPPS, one["metadata"]["name"], namespace)

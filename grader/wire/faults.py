@@ -251,9 +251,9 @@ Actions on what a watch delivers (``VERBS`` is ``watch``; event types may stand
 before it: ``hide DELETED watch configmaps name=x``):
 """
 _SELECTORS = """\
-``thaw`` (also ``release``) with the same selector removes freezes and holds;
-alone, all of them. ``freeze`` and ``cut`` without a verb take in everything: a
-partition (``cut times=always``) or a silent one (``freeze``).
+``freeze`` and ``cut`` without a verb take in everything: a partition
+(``cut times=always``) or a silent one (``freeze``). What a ``freeze`` or a ``hold``
+keeps back goes on when the rule is removed.
 
 Selectors: ``VERBS`` is a comma list of ``get list watch create update patch
 delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a

@@ -173,7 +173,7 @@ class Mark:
 
     ``what`` is a stable word (``wire_opened``, ``wire_closed``,
     ``process_started``, ``process_killed``, ``process_exited``, ``rule_added``,
-    ``rule_removed``, ``rule_fired``, ``rule_released``, ``request_refused`` (a
+    ``rule_removed``, ``rule_fired``, ``request_refused`` (a
     stranger's, which is no exchange of the process's), ``note``); ``data`` holds
     its particulars (JSON). A ``rule_fired`` mark has ``rule`` (id), ``text`` and,
     for requests, ``audit_id``; for events, ``watch``.

@@ -44,7 +44,7 @@ from grader.wire.in_use import in_use
 from grader.wire.proxy import Connections, Proxy
 from grader.wire.recorder import Recorder
 from grader.wire.records import is_client_name
-from grader.wire.rules import THAWS, Rule, RuleError, parse_rule, parse_rules
+from grader.wire.rules import Rule, parse_rule, parse_rules
 
 USER_PREFIX = "phase4:"
 #: sun_path holds 104 bytes on macOS, 108 on Linux, the final NUL included.
@@ -118,7 +118,7 @@ class RuleHandle:
                 )
 
     def remove(self) -> None:
-        """Take it away, and let go of what it holds; nothing happens if it is gone already."""
+        """Remove it; what it held back goes on. Does nothing where it is removed already."""
         self._rules.remove(self)
 
 
@@ -138,28 +138,18 @@ class Rules:
         self._listeners.append(listener)
 
     def add(self, rule: Rule | str) -> RuleHandle:
-        """Put a rule in force; it is when this returns. Raises RuleError for a wrong text.
-
-        ``add("thaw watch pods")`` is :meth:`thaw`, and returns the handle of
-        nothing: use thaw.
-        """
+        """Add a rule; it is in force when this returns. Raises RuleError for a wrong text."""
         if isinstance(rule, str):
-            if rule.split()[:1] and rule.split()[0] in THAWS:
-                raise RuleError("To undo a freeze or a hold, call rules.thaw() or remove its rule.")
             rule = parse_rule(rule)
         return RuleHandle(self, self._wire._on_loop(lambda: self._wire._engine.add(rule)))
 
     def remove(self, rule: RuleHandle | str) -> bool:
-        """Take a rule away, by its handle or id; False if it is not there."""
+        """Remove a rule, by its handle or id; False if it is not there."""
         id = rule if isinstance(rule, str) else rule.id
         return self._wire._on_loop(lambda: self._wire._engine.remove(id))
 
-    def thaw(self, selector: str = "") -> list[str]:
-        """Let go of what freezes and holds keep back (all, or those with that selector)."""
-        return self._wire._on_loop(lambda: self._wire._engine.thaw(f"thaw {selector}"))
-
     def clear(self) -> None:
-        """Take every rule away."""
+        """Remove every rule."""
         for handle in list(self):
             handle.remove()
 
