@@ -252,8 +252,8 @@ before it: ``hide DELETED watch configmaps name=x``):
 """
 _SELECTORS = """\
 ``freeze`` and ``cut`` without a verb take in everything: a partition
-(``cut times=always``) or a silent one (``freeze``). What a ``freeze`` or a ``hold``
-keeps back goes on when the rule is removed.
+(``cut times=always``) or a silent one (``freeze``). When a ``freeze`` or a
+``hold`` is removed, what it held back goes on.
 
 Selectors: ``VERBS`` is a comma list of ``get list watch create update patch
 delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
