@@ -25,7 +25,7 @@ PART = "killpoints"
 
 
 def judge(here: Workspace, condition: Condition, tell: Tell) -> LabReport:
-    """Kill the artifact at each of its writes; store and return what came of it."""
+    """Kill the artifact at each of its writes; store and return the outcome."""
     from grader.report import artifact, store
     from grader.report.model import LabReport
     from grader.runner.submission import Submission

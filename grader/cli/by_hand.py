@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: What the person at the keyboard is called in a recording.
 HAND = "learner"
 
-_HELP = """  kubectl ...   break something (or look); also in another terminal
-  stop          SIGTERM to the controller: it is down until you say start
-  kill          SIGKILL, as a node that loses power does it
+_HELP = """  kubectl ...   break something, or look; in another terminal too
+  stop          SIGTERM to the controller: it stays down until `start`
+  kill          SIGKILL, as when a node loses power
   start         start it again
   status        is it running?
   fault RULE    add a fault to the controller's wire (fault remove all)
@@ -69,7 +69,7 @@ def _signals() -> Iterator[_Signals]:
         yield signals
     finally:
         for number, handler in before.items():
-            # What is ignored is ignored to the end: one that is late finds no command half gone.
+            # Ignored to the end, so that a late signal does not interrupt the clean-up.
             signal.signal(number, signal.SIG_IGN if signals.ignored else handler)
 
 
@@ -145,21 +145,21 @@ def _until_ended(program: InteractiveProgram, restart: bool) -> int | None:
             code = program.wait()
             if not (restart and program.killed_by_rule()):
                 return code
-            say("it was killed by a rule, and is started again")
+            say("a rule killed it; starting it again")
             _start(program)
     except Interrupted as interrupt:
-        say("ending it (once more: kill it)")
+        say("stopping it (Ctrl-C again kills it)")
         try:
             program.stop()
         except Interrupted:
             program.kill()
-        # What the program made of the signal is its own business; ours was to end.
+        # How the program handled the signal is not ours to judge: we were told to end.
         return -interrupt.number
 
 
 @contextmanager
 def _timed(wire: Wire, later: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[None]:
-    """Make each request to the wire when its time has come, until the block is left."""
+    """Send each request to the wire at its time, until the block is left."""
     from grader.wire import control
 
     ended = threading.Event()
@@ -235,9 +235,9 @@ def _check_again(folder: Path) -> int:
         request = json.loads((folder / "request.json").read_text())
         lab, seed = request["lab"], request["seed"]
     except (OSError, ValueError, KeyError):
-        raise runs.NoRun(f"{folder} does not say what was run in it.") from None
+        raise runs.NoRun(f"{folder} has no note of what was run in it.") from None
     root = Path(__file__).resolve().parents[2]
-    say(f"again: phase4 check {lab} --seed {seed}")
+    say(f"replaying: phase4 check {lab} --seed {seed}")
     return subprocess.call(
         [
             sys.executable,
@@ -307,7 +307,7 @@ def _settle(timeline: Timeline) -> None:
     try:
         timeline.quiet_for(0.5, timeout=5)
     except TimeoutError:
-        pass  # a controller that never rests is recorded as it is
+        pass  # a controller that never stops writing is recorded as it is
 
 
 def _keep(

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _CLUSTER = typer.Option(
     "--cluster", metavar="NAME", help="Which cluster; else PHASE4_CLUSTER, else “default”."
 )
-_RUN = typer.Argument(metavar="[RUN]", help="A run's folder, its name or the beginning of it.")
+_RUN = typer.Argument(
+    metavar="[RUN]", help="A run's folder, its name, or the beginning of its name."
+)
 _AS = typer.Option("--as", metavar="NAME", help="The wire, where several are in use.")
 
 fault_app = typer.Typer(
@@ -28,7 +30,7 @@ fault_app = typer.Typer(
 def run(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run.")],
     name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="How the record calls it.")
+        str, typer.Option("--as", metavar="NAME", help="Its name in the record.")
     ] = "operator",
     faults: Annotated[
         list[str] | None,
@@ -39,7 +41,7 @@ def run(
             "`phase4 fault rules` explains them.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides rules that have a chance.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed for rules that act by chance.")] = 0,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start it again whenever a rule has killed it.")
     ] = False,
@@ -80,7 +82,7 @@ def record(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- COMMAND...]", help="The controller; the course's own when left out."
+            metavar="[-- COMMAND...]", help="The controller; by default the course's own."
         ),
     ] = None,
     cluster: Annotated[str, _CLUSTER] = "",
@@ -105,20 +107,23 @@ def record(
 def timeline(
     run: Annotated[str, _RUN] = "last",
     by: Annotated[
-        list[str] | None, typer.Option("--by", metavar="NAME", help="Of these clients alone.")
+        list[str] | None,
+        typer.Option("--by", metavar="NAME", help="Only what this client sent or received."),
     ] = None,
     writes: Annotated[
-        bool, typer.Option("--writes", help="Writes, events and marks alone.")
+        bool, typer.Option("--writes", help="Only writes, events and marks.")
     ] = False,
     resource: Annotated[
-        str, typer.Option("--resource", metavar="PLURAL", help="About this resource alone.")
+        str, typer.Option("--resource", metavar="PLURAL", help="Only about this resource.")
     ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines.")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Draw it: one HTML page, needing no network."),
+        typer.Option(
+            "--html", metavar="FILE", help="Draw it as one HTML page that needs no network."
+        ),
     ] = None,
 ) -> None:
     """Show what was said on the wires of a run: line by line, or drawn with --html."""
@@ -138,7 +143,7 @@ def timeline(
     for entry in chosen:
         print(entry.line)
     if not chosen:
-        print("Nothing of that kind was said.")
+        print("The run has no such records.")
 
 
 #: Seconds of the control plane's answer to a run that are drawn after its last record.

@@ -1,4 +1,4 @@
-"""Bringing an embedded cluster up and down: order, waiting, and what is written down meanwhile."""
+"""Starting and stopping an embedded cluster: the order, and what is recorded meanwhile."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FORMAT = 1
 #: The components that the others cannot do without.
 SERVERS = ("etcd", "kube-apiserver")
 
-#: Asking for a free port and using it are two steps: somebody may come between (times).
+#: How often a free port is tried: another program may take it before it is used.
 PORTS_TRIED = 5
 
 
 def lock(name: str, progress: Progress | None = None) -> AbstractContextManager[None]:
-    """Whoever starts, mends or ends the cluster ``name`` does it alone."""
+    """Only one command at a time starts, repairs or ends the cluster ``name``."""
     folder = dirs.made(dirs.clusters(), private=True)
     return locks.alone(
         folder / f"{name}.lock",
@@ -54,7 +54,7 @@ def check(files: Layout) -> None:
     """Raise :class:`EnvironmentProblem` where no cluster can run, before anything is fetched for it."""
     if os.pathsep in str(files.folder):
         raise EnvironmentProblem(
-            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
+            f"{files.folder} has a {os.pathsep} in it, which separates paths in KUBECONFIG. "
             "Set PHASE4_HOME to a folder without."
         )
     limits.check()
@@ -63,9 +63,9 @@ def check(files: Layout) -> None:
 def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
 
-    A start from the template that fails, at whatever point, throws the template away
-    and is made once more without it. When it raises, or is interrupted, whatever was
-    started has ended.
+    Where a start from the template fails, at whatever point, the template is deleted and
+    the cluster is started without it. When this raises, or is interrupted, every process
+    that it started has ended.
     """
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
@@ -76,11 +76,11 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
         except ClusterLost:
             if not from_template:
                 raise
-            # What is wrong with a template may show late, and as anything: etcd panics at
-            # the first page that is damaged, and the API server ends when etcd has.
+            # A damaged template may show late, and in many ways: etcd panics at the first
+            # damaged page, and the API server ends after etcd.
             template.discard()
             clear(files, owner)
-            progress("the kept copy of etcd's data is of no use; starting without it")
+            progress("the kept copy of etcd's data does not start; starting without it")
             port = bring_up(files, owner, from_template=False)
         certificate.keep(files.pki)
         versions = {name: binaries.version_of(path) for name, path in paths.items()}
@@ -94,13 +94,12 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
 def bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
     """Start the components one after another until the cluster serves; returns the port.
 
-    Raises :class:`ClusterLost` where it does not come to that; what was started may
-    still run then.
+    Raises :class:`ClusterLost` where it never does; what was started may still run then.
     """
     for attempt in range(1, PORTS_TRIED + 1):
         tokens = files.prepare()
         certificate.reuse(files.pki)
-        # Another run may have thrown it away since.
+        # Another run may have deleted it since.
         from_template = from_template and template.restore(files.etcd)
         port = ports.free()
         _write_record(files, {"format": FORMAT, "ready": False, "port": port})
@@ -112,7 +111,7 @@ def bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
             clear(files, owner)
             if attempt == PORTS_TRIED:
                 raise EnvironmentProblem(
-                    f"No free port could be had for the API server ({PORTS_TRIED} were "
+                    f"No free port was found for the API server ({PORTS_TRIED} were "
                     "tried, and something else took each)."
                 ) from None
     from grader.cluster import bootstrap
@@ -137,7 +136,7 @@ def bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
         waiting.raise_limit_met(started, files)
         if isinstance(error, ClusterLost):
             raise
-        raise ClusterLost(f"The API server does not do its work: {error}.") from error
+        raise ClusterLost(f"The API server does not work: {error}.") from error
     return port
 
 
@@ -198,10 +197,10 @@ def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
 
 
 def wait_controllers(files: Layout, *, timeout: float) -> None:
-    """Wait until what the controllers bring about comes: a Pod of a Deployment that runs.
+    """Wait until the controllers work: until a Pod of a Deployment runs.
 
     A cluster whose API server answers can have controllers that do not follow it yet.
-    Raises :class:`ClusterLost` after ``timeout`` seconds for each of both steps.
+    Raises :class:`ClusterLost` after ``timeout`` seconds for each of the two steps.
     """
     from grader.cluster import bootstrap
     from grader.cluster.api import Api, ApiError

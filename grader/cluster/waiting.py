@@ -1,4 +1,4 @@
-"""Waiting for what components bring about, and saying why one ended meanwhile."""
+"""Waiting for components, and saying why one ended meanwhile."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def until(
             return
         if time.monotonic() > deadline:
             raise ClusterLost(
-                f"Waited {timeout:g} s for {what}; it did not come. The logs are in {files.logs}."
+                f"Waited {timeout:g} s for {what}, in vain. The logs are in {files.logs}."
             )
         time.sleep(_TICK)
 
@@ -82,8 +82,8 @@ def raise_why_it_ended(dead: Recorded, files: Layout) -> NoReturn:
     if dead.returncode == -signal.SIGKILL:
         last = f"none: it was killed, as a machine that is out of memory does. Before that: {last}"
     raise ClusterLost(
-        f"{dead.name} ended while the cluster was starting. Its last words: {last} "
-        f"(all of them: {log})"
+        f"{dead.name} ended while the cluster was starting. The end of its log: {last} "
+        f"(the whole log: {log})"
     )
 
 
@@ -91,7 +91,7 @@ def raise_limit_met(started: Iterable[str], files: Layout) -> None:
     """Raise :class:`EnvironmentProblem` where a component complains of a limit last."""
     for name in started:
         if limit := limits.named_in(logs.last_words(files.log(name))):
-            raise EnvironmentProblem(f"{name} could not do its work. {limit}")
+            raise EnvironmentProblem(f"{name} could not work. {limit}")
 
 
 def ready(api: Api) -> bool:
@@ -115,7 +115,7 @@ def etcd_answers(files: Layout) -> bool:
 
 
 def until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> None:
-    """Wait for what only living controllers bring about: the service accounts, a Ready node."""
+    """Wait until the controllers work: for the service accounts and a Ready node."""
 
     def served() -> bool:
         for namespace in ("default", "dns", "phase4-system"):

@@ -206,7 +206,7 @@ def read(
             observations += _observations(check.id, found[0])
         else:
             verdict = Verdict.UNKNOWN
-            message = _failed(trouble or "it never came to this check", request)
+            message = _failed(trouble or "it never reached this check", request)
         results.append(
             CheckResult(
                 id=check.id,

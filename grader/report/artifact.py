@@ -36,9 +36,9 @@ def lacks(reports: Path, condition: Condition, lab: Lab) -> list[str]:
     remedy = f"`phase4 gate {condition.number} --live`"
     report = load(reports, condition)
     if report is None:
-        return [f"its program has not been judged for this yet: {remedy}"]
+        return [f"its program has not been judged for this condition yet: {remedy}"]
     if report.digest != digest(reports, lab):
-        return [f"it has changed since it was judged for this: {remedy}"]
+        return [f"it has changed since it was judged for this condition: {remedy}"]
     return [
         f"{result.title}: {result.verdict.value}"
         for result in report.checks

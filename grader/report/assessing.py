@@ -95,9 +95,9 @@ def concluded(result: CheckResult, assessment: Assessment) -> CheckResult:
     lacking = "; ".join(f"«{text}»" for text in assessment.missing)
     message = Message(
         expected=question.expected,
-        seen=f"Not yet: by your own reading the sentence does not say {lacking}",
+        seen=f"Not yet: by your own judgement the sentence does not say {lacking}",
         why=question.why,
-        next="Write it as well, then check again: a changed sentence is asked about anew. Where "
+        next="Write it as well, then check again: you are asked again about a changed sentence. Where "
         f"it does say so, `phase4 check {result.id}` asks again.",
         diagnosis="points-missing",
         evidence=tuple(assessment.text.splitlines()),

@@ -44,7 +44,7 @@ def load(folder: Path, lab: str) -> LabReport | None:
     return report
 
 
-_REMEDY = "`phase4 check` of that lab writes it anew."
+_REMEDY = "`phase4 check` of that lab writes a new one."
 
 
 def all_of(folder: Path, labs: list[str]) -> tuple[dict[str, LabReport], list[str]]:

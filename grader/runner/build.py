@@ -107,7 +107,7 @@ def build(program: Program, log: Path, *, isolation: str = "none") -> None:
         raise Fail(
             expected,
             f"`{shown}` ended with exit code {code}; its last lines are below.",
-            next=f"Run it yourself in {program.where} and mend the first error that it names.",
+            next=f"Run it yourself in {program.where} and fix the first error that it names.",
             diagnosis="build-failed",
             evidence=lines,
         )

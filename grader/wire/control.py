@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NoWire(Exception):
-    """There is no wire at the other end of a control socket; says so in a sentence."""
+    """No wire listens at a control socket; the message says so."""
 
 
 def answer(
@@ -74,11 +74,11 @@ async def serve(
             except RuleError as e:
                 reply = {"ok": False, "error": str(e)}
             except (ValueError, KeyError, TypeError, AttributeError):
-                reply = {"ok": False, "error": "That is not a request a wire understands."}
+                reply = {"ok": False, "error": "A wire does not understand that request."}
             writer.write(json.dumps(reply).encode() + b"\n")
             await writer.drain()
     except ConnectionError:
-        pass  # whoever asked went away
+        pass  # the client went away
     finally:
         writer.close()
 

@@ -87,12 +87,12 @@ class Engine:
         return [armed.id for armed in self.armed if text in ("all", armed.id, str(armed.rule))]
 
     def fired(self, armed: Armed, **data) -> None:
-        """Write down that a rule acts."""
+        """Record that a rule acts."""
         self._recorder.mark("rule_fired", rule=armed.id, text=str(armed.rule), **data)
         self.on_fired(armed)
 
     def for_request(self, info: RequestInfo) -> list[Armed]:
-        """The rules that may act on a request when it arrives, names not looked at yet."""
+        """The rules that may act on a request when it arrives; names are checked later."""
         return [
             armed
             for armed in self.armed

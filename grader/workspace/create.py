@@ -97,7 +97,7 @@ def _refuse_strangers(root: Path) -> None:
     labs = {lab.id for lab in course.load().labs}
     if others and not set(others) <= labs | {*course.load().artifacts, *stubs.artifacts("go")}:
         print(
-            f"phase4: {root} has other files in it; they are left alone.",
+            f"phase4: {root} has other files in it; they are not touched.",
             file=sys.stderr,
         )
 

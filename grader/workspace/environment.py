@@ -24,7 +24,7 @@ def ensure(root: Path) -> bool:
     """Make the environment, or mend the one that we made; False where there is another's.
 
     A Python that was replaced, a course that was moved and a workspace that was moved
-    all leave one that no longer works: it is made anew.
+    all leave one that no longer works: it is made again.
     """
     folder = root / FOLDER
     wanted = _paths(root)

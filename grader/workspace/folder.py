@@ -127,7 +127,7 @@ class Workspace:
         return found
 
     def reset(self, lab: Lab) -> Path | None:
-        """Lay the lab's stubs, and the parts that it asks for, anew.
+        """Put the starting files of the lab, and of the parts that it asks for, back.
 
         What the learner had goes into the backup that is returned: the lab's folder,
         and the parts' files beside it under their own names.
@@ -284,7 +284,7 @@ def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
     if version != loaded.version:
         raise WorkspaceError(
             f"{root} was made for version {version} of the course; this is version "
-            f"{loaded.version}. `phase4 init {root}` takes it over: your work moves to where it "
+            f"{loaded.version}. `phase4 init {root}` upgrades it: your work moves to where it "
             "belongs now, all of it is kept in a backup, and what is new is added."
         )
 

@@ -1,6 +1,6 @@
 """A workspace of version 1 taken over: what was done in the labs' folders moves into the parts.
 
-Version 1 laid the machinery and the operator into each lab's folder anew. A part is
+Version 1 put a copy of the machinery and of the operator into each lab's folder. A part is
 taken from the lab that asked for it, where it was edited there, else from the lab in
 which it was edited last: that is where its owner copied it to and went on. Files that
 were never edited are left for the new stubs. All of the old folders are in a backup first.

@@ -154,7 +154,7 @@ def test_an_archive_without_the_binary(server, target):
 def test_an_interrupted_download_goes_on_where_it_stopped(server, home, target):
     path = server.publish("kubectl")
     server.break_after = 700_000
-    with pytest.raises(DownloadFailed, match="after 0.*MB of kubectl.*goes on from there"):
+    with pytest.raises(DownloadFailed, match="after 0.*MB of kubectl.*resumes there"):
         fetch("kubectl", target, quiet)
     assert not target.exists()
     (part,) = parts(home)

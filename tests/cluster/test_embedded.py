@@ -366,7 +366,7 @@ def test_a_start_from_the_template_that_fails_late_is_made_again_without(
     monkeypatch.setattr(waiting, "ready", dies_first)
     said: list[str] = []
     found = clusters.ensure("a", progress=said.append)
-    assert killed and "the kept copy of etcd's data is of no use; starting without it" in said
+    assert killed and "the kept copy of etcd's data does not start; starting without it" in said
     assert Api(found).get("nodes", "node-1")
     assert template.there() and template.folder().stat().st_ino != kept
     clusters.stop("a")
@@ -414,7 +414,7 @@ def test_no_port_to_be_had(any_home, monkeypatch):
         taken.listen()
         monkeypatch.setattr(ports, "free", lambda: taken.getsockname()[1])
         monkeypatch.setattr(boot, "PORTS_TRIED", 2)
-        with pytest.raises(EnvironmentProblem, match="No free port could be had"):
+        with pytest.raises(EnvironmentProblem, match="No free port was found"):
             clusters.ensure("a")
     assert nothing_runs(any_home)
 
@@ -575,7 +575,7 @@ def test_a_cluster_that_cannot_be_mended_is_not_replaced_in_silence(own_home, ca
     assert clusters.find("a") is None
     assert Api(clusters.ensure("a")).get("nodes", "node-1")
     said = capsys.readouterr().err
-    assert "cluster a cannot be mended, so an empty one takes its place; what was in it" in said
+    assert "cluster a cannot be repaired, so an empty one replaces it; its objects are lost" in said
     assert "etcd ended" in said
     clusters.stop("a")
 

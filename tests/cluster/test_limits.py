@@ -86,7 +86,7 @@ def test_a_component_that_met_a_limit_is_not_lost(home):
     """So that neither the template nor a cluster's data is thrown away for it."""
     problem = ended(home, "etcd", "echo 'panic: write: no space left on device'; exit 2")
     assert not isinstance(problem, ClusterLost)
-    assert str(problem).startswith("etcd could not do its work. The disk is full.")
+    assert str(problem).startswith("etcd could not work. The disk is full.")
 
 
 def test_a_component_that_was_killed(home):

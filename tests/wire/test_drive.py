@@ -159,7 +159,7 @@ def test_a_second_signal_does_not_wait_for_the_stubborn(cli):
     pids = [int(word) for word in command.stdout.readline().split()]
     began = time.time()
     command.send_signal(signal.SIGINT)
-    until(lambda: "ending it" in command.stderr.readline(), what="the first signal's notice")
+    until(lambda: "stopping it" in command.stderr.readline(), what="the first signal's notice")
     command.send_signal(signal.SIGINT)
     command.communicate(timeout=PATIENCE)
     (run,) = cli.runs.iterdir()
