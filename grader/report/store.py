@@ -1,4 +1,4 @@
-"""Reports on disk: one JSON file per lab, the latest run, replaced at once or not at all."""
+"""Reports on disk: one JSON file per lab, the latest run, replaced atomically."""
 
 from __future__ import annotations
 
