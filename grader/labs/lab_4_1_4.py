@@ -39,9 +39,9 @@ class Driven:
     busy_key: str
     #: Versions that the busy key went through while its worker was held; None: no write to hold.
     burst: list[int] | None
-    #: How many lines had been printed when the worker was let go.
+    #: How many lines had been printed when the worker's write was answered.
     held_until: int
-    #: Whether the worker came to the last state of the burst, once it was let go.
+    #: Whether the worker then came to the last state of the burst.
     caught_up: bool
 
 
@@ -216,7 +216,7 @@ def _burst(drive: _Drive, name: str) -> tuple[list[int] | None, int, bool]:
     """Hold the worker in the middle of its first write for a Foo, and change the Foo meanwhile.
 
     Returns the Foo's versions meanwhile (None where there was no write to hold),
-    the number of lines printed when the worker was let go, and whether it came
+    the number of lines printed when the worker's write was answered, and whether it came
     to the last version afterwards.
     """
     # By name: another Foo's last write may still be on its way.
@@ -399,7 +399,7 @@ def check_decoupled(driven, observe):
         raise Fail(
             f"While the worker waits for the API server, the {len(driven.burst)} changes that "
             "arrive go all the way into the work queue.",
-            f"Handlers were told of {len(while_held)} of them before the worker was let go.",
+            f"Handlers were told of {len(while_held)} of them while the worker was held.",
             why="If one slow write stops the informer, the cache stops too, for every object: "
             "all other workers act on the past.",
             next="Which thread runs your handlers, and does it ever do the worker's job?",

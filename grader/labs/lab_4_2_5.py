@@ -94,7 +94,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
         )
     if episode.right:
         return
-    if episode.resumed >= 2 and not episode.anew:
+    if episode.resumed >= 2 and not episode.relisted:
         raise Fail(
             "After the 410 the whole state is asked for.",
             f"A version from before the compaction was asked for {episode.resumed} times, and "
@@ -104,10 +104,10 @@ def _require_recovery(episode: Episode, words: str) -> None:
             diagnosis="resumes-the-dead-version",
             evidence=episode.evidence,
         )
-    if episode.anew and episode.anew == episode.anew_of_old:
+    if episode.relisted and episode.relisted == episode.relisted_old:
         raise Fail(
-            "Where even a list at the dead version is refused, the newest state is asked for.",
-            f"The whole state was asked for {episode.anew} times, and always at a version from "
+            "Where even a list at the compacted version is refused, the newest state is asked for.",
+            f"The whole state was asked for {episode.relisted} times, and always at a version from "
             "before the compaction.",
             why=WHY,
             next="After a list or a watch-list was refused with 410, which version is asked for?",
@@ -180,7 +180,7 @@ def answers(submission):
 
 @check(
     "4.2.5/chain",
-    title="The chain is cited at all three layers: compacted, 410, asked anew",
+    title="The chain is cited at all three layers: compacted, 410, listed again",
     points=2,
     evidence="claim",
 )

@@ -328,7 +328,7 @@ def check_stays(relisted):
                 f"The {who} was false {what}.",
                 why="It is a promise about one moment, and that moment is over. Code that waits "
                 "for it at the start does not look again; what flips back is believed by no one.",
-                next="Remember that it was true, and do not work it out anew.",
+                next="Remember that it was true; do not compute it again.",
                 diagnosis="flips-back"
                 if any(s.handler for s in relisted.filling)
                 else "never-true",

@@ -104,8 +104,8 @@ class Try:
         return finding or self._end()
 
     def _end(self) -> Finding | None:
-        """Everything is let go and deleted: nothing of it may stay."""
-        self.hand.say("# At the end everything is let go, and deleted.")
+        """Every hold is removed and everything deleted: nothing of it may stay."""
+        self.hand.say("# At the end every hold is removed, and everything is deleted.")
         self.hand.let_go()
         self.hand.delete_all()
         return self._rest(len(self.walk.bursts) - 1)
