@@ -252,8 +252,8 @@ def _lay_artifacts(
     root: Path, into: Path, track: str, found: list[Use], artifacts: list[str]
 ) -> None:
     own = [use.part for use in found if use.own]
-    # What the lab does not run on is the course's as well: half a reflector must not
-    # keep a work queue from being tried.
+    # Parts that the lab does not run on are the course's as well: an unfinished reflector
+    # must not keep a work queue from being checked.
     lent = [part for part in course.load().parts if part not in own]
     theirs = {path.as_posix(): cut for path, cut in cut.artifacts(track, "solution").items()}
     mine = {
