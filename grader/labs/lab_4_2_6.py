@@ -235,9 +235,9 @@ def _picture(story: Story, before: dict, changed: list, truth: dict, observe) ->
     same = [(s.t - start, current(s)) for s in points]
     synced = [(s.t - start, OBJECTS if s.handler else 0) for s in points]
     observe(
-        "cache against truth",
+        "cache against API server",
         pictures.chart(
-            "Cache against truth",
+            "Cache against API server",
             f"How many of {OBJECTS} objects the cache has as the API server has them: it fills, is "
             f"behind by {WRITES} while the watch is frozen, and catches up. HasSynced is true "
             "from when the handler has seen the first list, and stays so.",
@@ -294,7 +294,7 @@ def check_handlers_saw_it(filled):
             "Some time after the list the handler's HasSynced is true.",
             f"It never was; the handler had seen {max((s.seen for s in everything), default=0)} of "
             f"{OBJECTS} objects.",
-            why="Whoever waits for it waits for ever.",
+            why="A controller that waits for it waits for ever.",
             next="After the last object of the list, who looks whether that was all?",
             diagnosis="never-true",
         )
@@ -327,7 +327,7 @@ def check_stays(relisted):
                 "HasSynced is never false again.",
                 f"The {who} was false {what}.",
                 why="It is a promise about one moment, and that moment is over. Code that waits "
-                "for it at the start does not look again; what flips back is believed by no one.",
+                "for it at the start does not look again; a value that flips back helps nobody.",
                 next="Remember that it was true; do not compute it again.",
                 diagnosis="flips-back"
                 if any(s.handler for s in relisted.filling)

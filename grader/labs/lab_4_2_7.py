@@ -316,7 +316,7 @@ def check_waits(held):
             "waits-for-one-cache",
             f"{count} children were deleted while the {outcome.kind} were held back; while the "
             "other kind of owner was, none.",
-            "How many caches does the conclusion rest on? Each of them must have synced.",
+            "On how many caches does the conclusion rely? Each of them must have synced.",
         )
     elif outcome.after > AT_ONCE:
         diagnosis, seen, next_ = (
@@ -334,8 +334,8 @@ def check_waits(held):
     raise Fail(
         "Nothing is deleted as long as the list of some owners has not come.",
         seen,
-        why="An empty cache says that nothing exists. A controller that believes it deletes "
-        "everything that it looks after, in every namespace, within a second.",
+        why="An empty cache says that nothing exists. A controller that trusts it deletes "
+        "everything that it manages, in every namespace, within a second.",
         next=next_,
         diagnosis=diagnosis,
         evidence=list(outcome.evidence),
