@@ -24,7 +24,7 @@ API = (
     ("Verdicts", "verdict.py"),
     ("Declaring a check", "labs/marker.py"),
     ("What a check is given", "labs/fixtures.py"),
-    ("The submission", "labs/submission.py"),
+    ("The submission", "runner/submission.py"),
     ("The learner's program", "runner/program.py"),
     ("A running program", "runner/running.py"),
     ("Wire", "wire/wire.py"),

@@ -2,7 +2,7 @@
 
 Written so that it can be killed at any moment. ``.venv`` counts as complete only
 once the copy of ``requirements.lock`` is in it, put there last by a rename; one
-without that copy is made anew. A file lock keeps two launchers apart: it is the
+without that copy is made again. A file lock keeps two launchers apart: it is the
 kernel's, so it ends with its holder, and the installers inherit it, so that a
 killed launcher's installer still holds it until it has stopped writing.
 """
@@ -56,7 +56,7 @@ def main(developer: bool = False) -> None:
     except OSError as error:
         stop(f"cannot set up {VENV}: {error.strerror or error} ({error.filename or HOME}).")
     except KeyboardInterrupt:
-        print("\nphase4: stopped; the next command takes up the set-up again.", file=sys.stderr)
+        print("\nphase4: stopped; the next command continues the set-up.", file=sys.stderr)
         raise SystemExit(130) from None
 
 
@@ -112,7 +112,7 @@ def works() -> bool:
 
 
 def packages_missing(error: ImportError) -> NoReturn:
-    """What the command line does when it cannot import a package: has ``.venv`` made anew, once."""
+    """What the command line does when it cannot import a package: has ``.venv`` made again, once."""
     name = (error.name or "").partition(".")[0]
     if name in ("", "grader") or Path(sys.prefix) != VENV:
         raise error
@@ -126,7 +126,7 @@ def packages_missing(error: ImportError) -> NoReturn:
 
 
 def set_up(lock: int, first: bool) -> None:
-    """Make the environment (not for the first time: anew), or install what changed into it."""
+    """Make the environment (also in place of a broken one), or install what changed into it."""
     started = time.monotonic()
     mark = LEARNER[1]
     if os.statvfs(HOME).f_flag & getattr(os, "ST_NOEXEC", 0):

@@ -1,4 +1,4 @@
-"""The command line's front door: which file has which command, and what an error looks like.
+"""The command line: which file has which command, and how errors are shown.
 
 A command's file is imported only when that command (or the help of all of them) is
 asked for, and each file imports what is slow inside its functions: Enter to first
@@ -144,7 +144,7 @@ def allow_files(wanted: int = 4096) -> None:
 
 
 def _command_of(arguments: list[str]) -> str | None:
-    """The first word that is not an option of ours: all that decides what is imported."""
+    """The first word that is not an option: it decides what is imported."""
     if "_PHASE4_COMPLETE" in os.environ:
         return None
     words = iter(arguments)
@@ -194,7 +194,7 @@ def report(error: Exception) -> int:
 
 
 def _of_the_system(error: OSError) -> str:
-    """A sentence about a file that the system would not give: what, where, and what to do."""
+    """A message about a file that cannot be read or written: what, where, and what to do."""
     where = error.filename2 or error.filename
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return (

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from grader.conformance.scenario import Result
     from grader.conformance.suite import Report
     from grader.course import Condition
-    from grader.labs.submission import Submission
     from grader.report.model import CheckResult, LabReport
+    from grader.runner.submission import Submission
     from grader.workspace import Workspace
 
 #: The part of the conformance suite that a condition's artifact has to pass.
@@ -25,10 +25,10 @@ PART = "killpoints"
 
 
 def judge(here: Workspace, condition: Condition, tell: Tell) -> LabReport:
-    """Kill the artifact at each of its writes; store and return what came of it."""
-    from grader.labs.submission import Submission
+    """Kill the artifact at each of its writes; store and return the outcome."""
     from grader.report import artifact, store
     from grader.report.model import LabReport
+    from grader.runner.submission import Submission
     from grader.workspace import parts
 
     lab = course.load().lab(condition.artifact)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 #: What the person at the keyboard is called in a recording.
 HAND = "learner"
 
-_HELP = """  kubectl ...   break something (or look); also in another terminal
-  stop          SIGTERM to the controller: it is down until you say start
-  kill          SIGKILL, as a node that loses power does it
+_HELP = """  kubectl ...   break something, or look; in another terminal too
+  stop          SIGTERM to the controller: it stays down until `start`
+  kill          SIGKILL, as when a node loses power
   start         start it again
   status        is it running?
-  fault RULE    arm a fault on the controller's wire (thaw lets go)
+  fault RULE    add a fault to the controller's wire (fault remove all)
   note TEXT     a remark in the recording
   done          write the recording (Ctrl-D and Ctrl-C do the same)"""
 
@@ -69,7 +69,7 @@ def _signals() -> Iterator[_Signals]:
         yield signals
     finally:
         for number, handler in before.items():
-            # What is ignored is ignored to the end: one that is late finds no command half gone.
+            # Ignored to the end, so that a late signal does not interrupt the clean-up.
             signal.signal(number, signal.SIG_IGN if signals.ignored else handler)
 
 
@@ -145,21 +145,21 @@ def _until_ended(program: InteractiveProgram, restart: bool) -> int | None:
             code = program.wait()
             if not (restart and program.killed_by_rule()):
                 return code
-            say("it was killed by a rule, and is started again")
+            say("a rule killed it; starting it again")
             _start(program)
     except Interrupted as interrupt:
-        say("ending it (once more: kill it)")
+        say("stopping it (Ctrl-C again kills it)")
         try:
             program.stop()
         except Interrupted:
             program.kill()
-        # What the program made of the signal is its own business; ours was to end.
+        # How the program handled the signal is not ours to judge: we were told to end.
         return -interrupt.number
 
 
 @contextmanager
 def _timed(wire: Wire, later: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[None]:
-    """Make each request to the wire when its time has come, until the block is left."""
+    """Send each request to the wire at its time, until the block is left."""
     from grader.wire import control
 
     ended = threading.Event()
@@ -214,7 +214,7 @@ def replay(folder: Path, ensure: Callable[[], Cluster]) -> int:
         if mark.what == "rule_added":
             request = {"op": "add", "rule": mark.data["text"]}
         else:
-            request = {"op": "remove", "id": mark.data["rule"]}
+            request = {"op": "remove", "rule": mark.data["rule"]}
         by_hand.append((mark.t - started.t, request))
     say(f"again: {shlex.join(known['argv'])}" + (f" (in {known['cwd']})" if "cwd" in known else ""))
     os.chdir(known.get("cwd", "."))
@@ -235,9 +235,9 @@ def _check_again(folder: Path) -> int:
         request = json.loads((folder / "request.json").read_text())
         lab, seed = request["lab"], request["seed"]
     except (OSError, ValueError, KeyError):
-        raise runs.NoRun(f"{folder} does not say what was run in it.") from None
+        raise runs.NoRun(f"{folder} has no note of what was run in it.") from None
     root = Path(__file__).resolve().parents[2]
-    say(f"again: phase4 check {lab} --seed {seed}")
+    say(f"replaying: phase4 check {lab} --seed {seed}")
     return subprocess.call(
         [
             sys.executable,
@@ -307,7 +307,7 @@ def _settle(timeline: Timeline) -> None:
     try:
         timeline.quiet_for(0.5, timeout=5)
     except TimeoutError:
-        pass  # a controller that never rests is recorded as it is
+        pass  # a controller that never stops writing is recorded as it is
 
 
 def _keep(
@@ -430,12 +430,19 @@ class Session:
     def _fault(self, text: str) -> None:
         from grader.wire import control
 
+        first, _, rest = text.partition(" ")
+        request = {"op": "add", "rule": text}
+        if first == "remove":
+            request = {"op": "remove", "rule": rest}
         try:
-            reply = control.ask(self._program.wire.control_socket, {"op": "add", "rule": text})
+            reply = control.ask(self._program.wire.control_socket, request)
         except RuleError as e:
             say(str(e))
             return
-        say(f"armed: {reply['added']['rule']}" if "added" in reply else "let go")
+        if "added" in reply:
+            say(f"armed: {reply['added']['rule']}")
+        else:
+            say(f"removed: {', '.join(reply['removed']) or 'nothing'}")
 
     def _ended(self, code: int | None) -> None:
         if not self._stopping:

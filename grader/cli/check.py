@@ -1,4 +1,4 @@
-"""``check``: grade what is in the learner's folder, say the verdict, keep the report."""
+"""``check``: grade what is in the learner's folder, print the verdict, store the report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="4.1.3: let the grader do the breaking itself as well.")
+        bool, typer.Option("--live", help="4.1.3: let the grader break things itself.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again at every save, until Ctrl-C.")
@@ -60,8 +60,7 @@ def check(
         bool,
         typer.Option(
             "--yes",
-            help="Ask nothing. It says yes to nothing: a sentence that only you can judge stays "
-            "not assessed.",
+            help="Ask nothing: a sentence that only you can judge stays not assessed.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
@@ -174,7 +173,7 @@ def grade_anew(
     """Grade these labs of the learner's folder and store their reports; shows a line for each.
 
     ``artifacts``: conditions of the gate whose artifact is judged as well, where
-    its lab is passed; what it does not stand is shown in full.
+    its lab is passed; its failures are shown in full.
     """
     from grader import workspace
     from grader.cli import artifact
@@ -202,7 +201,7 @@ def grade_anew(
 
 
 def _cluster(labs: list[Lab], tell: Tell) -> None:
-    """Have the cluster up before the graders ask for it, so that its progress is seen."""
+    """Start the cluster before the graders need it, so that its progress is shown."""
     if not any(lab.built and "cluster" in lab.needs for lab in labs):
         return
     from grader import cluster
@@ -302,7 +301,7 @@ def _graded(
 
 
 def _tell_of(report: LabReport) -> None:
-    """Say at once what became of the sentences; the report in the end has all of it."""
+    """Print the verdicts of the sentences at once; the report at the end has all of them."""
     import sys
 
     from grader.report.terminal import mark
@@ -324,13 +323,13 @@ def _forget_copies(here: Workspace, lab: Lab, last: Path) -> None:
 
 
 def _not_built(lab: Lab) -> LabReport:
-    """What a lab gets that this version only describes: NOT GRADED, never FAIL."""
+    """The report of a lab that this version only describes: NOT GRADED, never FAIL."""
     from grader.report.model import CheckResult, LabReport
     from grader.verdict import Message, Verdict
 
     message = Message(
         expected="A grader for this lab.",
-        seen="This version of the course describes the lab and cannot grade it yet.",
+        seen="This version of the course describes the lab but cannot grade it yet.",
         next="The labs that can be graded are in `phase4 list`.",
     )
     result = CheckResult(

@@ -86,7 +86,7 @@ def register_dev(app: typer.Typer) -> None:
                     changed = indexing.refresh(source)
                     typer.echo(f"{name}: {'written' if changed else 'up to date'}")
             except sources.SourceError as error:
-                typer.echo(f"{name}: cannot be looked at. {error}", err=True)
+                typer.echo(f"{name}: cannot be read. {error}", err=True)
                 # An index that is wrong is told before one that could not be looked at.
                 worst = worst or exit_codes.ENVIRONMENT
         for stray in sorted(p for p in pinned.FOLDER.glob("*.json") if p.name not in wanted):
@@ -104,11 +104,11 @@ def register_dev(app: typer.Typer) -> None:
             ),
         ] = None,
         fix: Annotated[
-            bool, typer.Option("--fix", help="Put line numbers right whose place is known.")
+            bool, typer.Option("--fix", help="Correct the line numbers whose place is known.")
         ] = False,
         as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     ) -> None:
-        """List what names an upstream line and does not hold, or would not at another pin.
+        """List citations and line numbers that are wrong, or would be at another pin.
 
         Looks at every citation in docs, hints and reference answers, at the
         statements that answer citation questions, and at every line number in

@@ -27,7 +27,7 @@ _JSON = typer.Option("--json", help="Print JSON.")
 def up(
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="End the running one first: begin with an empty cluster."),
+        typer.Option("--fresh", help="Delete the running cluster first, and start an empty one."),
     ] = False,
     name: Annotated[str, _NAME] = "",
     as_json: Annotated[bool, _JSON] = False,
@@ -46,13 +46,13 @@ def up(
 
 def down(
     name: Annotated[
-        str, typer.Option("--cluster", metavar="NAME", help="End this cluster alone.")
+        str, typer.Option("--cluster", metavar="NAME", help="End only this cluster.")
     ] = "",
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """End every process of the course: programs under way, the site's server, the clusters.
+    """Stop every process of the course: programs that run, the site's server, the clusters.
 
-    What was in a cluster is gone; its logs stay.
+    The objects in a cluster are lost; its logs stay.
     """
     from grader import cluster
     from grader.cluster.errors import EnvironmentProblem
@@ -93,7 +93,7 @@ def down(
 
 
 def status(as_json: Annotated[bool, _JSON] = False) -> None:
-    """Say what is running: clusters, their components, programs started through the course."""
+    """Show what is running: clusters, their components, programs started through the course."""
     from grader import cluster
     from grader.cluster.process import records
 
@@ -138,8 +138,8 @@ def kubectl(context: typer.Context, name: Annotated[str, _NAME] = "") -> None:
     program = binaries.ensure(["kubectl"])["kubectl"]
     if cluster.backend == "embedded" and (asked := _OF_A_CONTAINER.intersection(context.args)):
         print(
-            f"phase4: no Pod of this cluster runs a container, so `kubectl {min(asked)}` finds "
-            "nobody to ask: kwok plays the node. `phase4 run` shows what a program says.",
+            f"phase4: no Pod of this cluster runs a container, so `kubectl {min(asked)}` has no "
+            "container to ask: kwok stands in for the kubelet. `phase4 run` shows a program's output.",
             file=sys.stderr,
         )
     sys.stdout.flush()

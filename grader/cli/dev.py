@@ -58,15 +58,15 @@ def cut(
 def verify(
     labs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[LAB…]", help="Labs or modules; all that are built if left out."),
+        typer.Argument(metavar="[LAB…]", help="Labs or modules; by default, all that are built."),
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Grade each case that many times.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Grade each case this many times.")] = 1,
     jobs: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Cases at once, those of live labs on a cluster each; 0: two live ones, else "
-            "one a core.",
+            help="How many cases at once, each of a live lab on a cluster of its own; 0: two live "
+            "ones, else one per core.",
         ),
     ] = 0,
     only: Annotated[

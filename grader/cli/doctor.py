@@ -109,7 +109,7 @@ def _go() -> Finding:
     wanted, found = machine.go_wanted(), machine.go_version()
     need = ".".join(map(str, wanted))
     uses = f"the Go track, and building the control plane; {need} or newer"
-    remedy = "https://go.dev/dl/ has it; without it the Python track works where a download does"
+    remedy = "https://go.dev/dl/ has it; without it the Python track works if the control plane can be downloaded"
     if found is None:
         return Finding("go", "optional", f"none on the PATH ({uses})", remedy)
     have = ".".join(map(str, found))

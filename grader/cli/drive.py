@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 _CLUSTER = typer.Option(
     "--cluster", metavar="NAME", help="Which cluster; else PHASE4_CLUSTER, else “default”."
 )
-_RUN = typer.Argument(metavar="[RUN]", help="A run's folder, its name or the beginning of it.")
+_RUN = typer.Argument(
+    metavar="[RUN]", help="A run's folder, its name, or the beginning of its name."
+)
 _AS = typer.Option("--as", metavar="NAME", help="The wire, where several are in use.")
 
 fault_app = typer.Typer(
     no_args_is_help=True,
-    help="Arm and lift faults on a wire that is in use.",
+    help="Add faults to a wire that is in use, and remove them.",
     rich_markup_mode="rich",
 )
 
@@ -28,7 +30,7 @@ fault_app = typer.Typer(
 def run(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run.")],
     name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="How the record calls it.")
+        str, typer.Option("--as", metavar="NAME", help="Its name in the record.")
     ] = "operator",
     faults: Annotated[
         list[str] | None,
@@ -39,7 +41,7 @@ def run(
             "`phase4 fault rules` explains them.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides rules that have a chance.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed for rules that act by chance.")] = 0,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start it again whenever a rule has killed it.")
     ] = False,
@@ -80,7 +82,7 @@ def record(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- COMMAND...]", help="The controller; the course's own when left out."
+            metavar="[-- COMMAND...]", help="The controller; by default the course's own."
         ),
     ] = None,
     cluster: Annotated[str, _CLUSTER] = "",
@@ -105,20 +107,23 @@ def record(
 def timeline(
     run: Annotated[str, _RUN] = "last",
     by: Annotated[
-        list[str] | None, typer.Option("--by", metavar="NAME", help="Of these clients alone.")
+        list[str] | None,
+        typer.Option("--by", metavar="NAME", help="Only what this client sent or received."),
     ] = None,
     writes: Annotated[
-        bool, typer.Option("--writes", help="Writes, events and marks alone.")
+        bool, typer.Option("--writes", help="Only writes, events and marks.")
     ] = False,
     resource: Annotated[
-        str, typer.Option("--resource", metavar="PLURAL", help="About this resource alone.")
+        str, typer.Option("--resource", metavar="PLURAL", help="Only about this resource.")
     ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON lines.")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Draw it: one HTML page, needing no network."),
+        typer.Option(
+            "--html", metavar="FILE", help="Draw it as one HTML page that needs no network."
+        ),
     ] = None,
 ) -> None:
     """Show what was said on the wires of a run: line by line, or drawn with --html."""
@@ -138,7 +143,7 @@ def timeline(
     for entry in chosen:
         print(entry.line)
     if not chosen:
-        print("Nothing of that kind was said.")
+        print("The run has no such records.")
 
 
 #: Seconds of the control plane's answer to a run that are drawn after its last record.
@@ -197,14 +202,9 @@ def fault_add(
     ],
     name: Annotated[str, _AS] = "",
 ) -> None:
-    """Arm a rule: phase4 fault add freeze watch pods. Undo it: phase4 fault add thaw."""
-    reply = _ask(name, {"op": "add", "rule": " ".join(rule)})
-    if "added" in reply:
-        print(f"{reply['added']['id']} is armed: {reply['added']['rule']}")
-    elif reply["removed"]:
-        print(f"Let go: {', '.join(reply['removed'])}")
-    else:
-        print("Nothing of that kind is held back.")
+    """Add a rule: phase4 fault add freeze watch pods. `phase4 fault remove` removes it."""
+    added = _ask(name, {"op": "add", "rule": " ".join(rule)})["added"]
+    print(f"{added['id']} is armed: {added['rule']}")
 
 
 @fault_app.command("list")
@@ -233,17 +233,17 @@ def fault_list(
                 print(f"  a watch of {watch['resource']} holds back {watch['queued']} event(s)")
 
 
-@fault_app.command("remove")
+@fault_app.command("remove", context_settings={"ignore_unknown_options": True})
 def fault_remove(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `fault list` has it; all.")],
+    rule: Annotated[
+        list[str],
+        typer.Argument(metavar="RULE...", help="The rule's id (r1), the rule itself, or: all"),
+    ],
     name: Annotated[str, _AS] = "",
 ) -> None:
-    """Take rules away, and let go of what they hold back."""
-    if ids == ["all"]:
-        ids = [armed["id"] for armed in _ask(name, {"op": "list"})["rules"]]
-    for id in ids:
-        _ask(name, {"op": "remove", "id": id})
-    print(f"Removed: {', '.join(ids) or 'nothing was there'}")
+    """Remove a rule; what it held back goes on: phase4 fault remove all."""
+    removed = _ask(name, {"op": "remove", "rule": " ".join(rule)})["removed"]
+    print(f"Removed: {', '.join(removed)}" if removed else "This wire has no rules.")
 
 
 @fault_app.command("rules")

@@ -24,10 +24,10 @@ def fit_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A stream that was closed by the caller is None.
         if stream is not None and hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding=_encoding(stream), errors="phase4.nearest")
+            stream.reconfigure(encoding=of(stream), errors="phase4.nearest")
 
 
-def _encoding(stream: TextIO) -> str:
+def of(stream: TextIO) -> str:
     """The terminal's encoding. A locale that names none (C, POSIX) says nothing against UTF-8."""
     if not sys.flags.utf8_mode:
         return stream.encoding

@@ -34,7 +34,7 @@ def _ids() -> list[str]:
 
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where; workspace/ when left out.")
+        Path | None, typer.Argument(metavar="DIR", help="Where; workspace/ by default.")
     ] = None,
     track: Annotated[
         str | None, typer.Option(help="python or go: the language of the stubs.")
@@ -49,7 +49,7 @@ def init(
     for line in told:
         print(line)
     if told:
-        print(f"{where} was of an older version, and is taken over: {made.track} track.")
+        print(f"{where} was of an older version and has been upgraded: {made.track} track.")
     elif laid:
         print(f"{where} is ready: {made.track} track, {len(laid)} labs to start from.")
     else:
@@ -120,9 +120,11 @@ def _where(here: Workspace, lab: course.Lab) -> str:
 
 def hint(
     lab: Annotated[
-        str | None, typer.Argument(metavar="[LAB]", help="A lab; the next one when left out.")
+        str | None, typer.Argument(metavar="[LAB]", help="A lab; by default the next one.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Show those taken, none new.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Show those already shown, no new one.")
+    ] = False,
 ) -> None:
     """Show one more hint of a lab each time; counted, never punished."""
     from grader import workspace
@@ -165,14 +167,14 @@ def track(lab: LabName, language: Annotated[str, typer.Argument(metavar="python|
     backup = here.change_track(chosen, language)
     print(f"{chosen.id} is now in {language}: {short(here.folder(chosen))}")
     if backup:
-        print(f"What was there is kept in {short(backup)}")
+        print(f"Your files are kept in {short(backup)}")
 
 
 def reset(
     lab: LabName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Start a lab over: lays its starting files anew and keeps a backup of yours."""
+    """Start a lab over: put its starting files back, and keep a backup of yours."""
     from grader import workspace
 
     here = workspace.find()
@@ -247,7 +249,7 @@ def gate(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Grade the labs behind it anew, from your folder as it is now."
+            "--live", help="Grade the labs behind it again, from your folder as it is now."
         ),
     ] = False,
     as_json: AsJson = False,

@@ -32,11 +32,11 @@ def mutate(
         str, typer.Option("--only", help="Only mutants whose id has this text in it.")
     ] = "",
     sample: Annotated[
-        int, typer.Option(min=0, help="So many, drawn at random; 0 is all of them.")
+        int, typer.Option(min=0, help="How many, drawn at random; 0 is all of them.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
     jobs: Annotated[
-        int, typer.Option(min=1, help="So many at once, each on a cluster of its own.")
+        int, typer.Option(min=1, help="How many at once, each on a cluster of its own.")
     ] = 1,
     again: Annotated[
         bool, typer.Option("--again", help="Also those whose outcome is known from before.")
@@ -50,8 +50,8 @@ def mutate(
 ) -> None:
     """Make every small change of a right program, and see whether it is rejected.
 
-    What is found out is kept in the state's folder: a run that is ended goes on
-    where it was. Exit code 1 while a mutant lives without a reason in
+    Outcomes are kept in the state folder: a run that was stopped resumes where it
+    was. Exit code 1 while a mutant lives without a reason in
     grader/mistakes/mutants/survivors.toml.
     """
     from grader.cluster import dirs

@@ -38,17 +38,17 @@ def register_dev(dev: typer.Typer) -> None:
 
 def operators(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME…]", help="All of them if left out.")
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="By default all of them.")
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Try each that many times.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Try each this many times.")] = 1,
     jobs: Annotated[
-        int, typer.Option(min=1, help="So many at once, each on a cluster of its own.")
+        int, typer.Option(min=1, help="How many at once, each on a cluster of its own.")
     ] = 1,
     right: Annotated[bool, typer.Option("--right", help="Only the right operators.")] = False,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only the wrong operators.")] = False,
     matrix: Annotated[
         bool,
-        typer.Option("--matrix", help="Wrong ones through the whole suite: minutes for each."),
+        typer.Option("--matrix", help="Run wrong ones through the whole suite: minutes for each."),
     ] = False,
     part: Annotated[
         list[str] | None, typer.Option("--part", help="Right ones, or --matrix: only this part.")

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 #: which has to be done before anything else is printed.
 Tell = Callable[[str], None]
 
-#: Pictures in a second of the mark that turns.
+#: Frames per second of the spinner.
 _PER_SECOND = 10
 
 
 @contextmanager
 def line(quiet: bool = False) -> Iterator[Tell]:
-    """A function to tell the present step to; what it showed is gone at the end."""
+    """A function to call with the present step; the line is removed at the end."""
     if quiet:
         yield lambda sentence: None
         return
@@ -63,7 +63,7 @@ def line(quiet: bool = False) -> Iterator[Tell]:
 
 
 class _Turning:
-    """A mark that turns and a sentence, in one line however narrow the terminal is."""
+    """A spinner and a sentence, in one line however narrow the terminal is."""
 
     sentence = ""
 

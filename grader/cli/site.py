@@ -26,11 +26,11 @@ def solution(
         ),
     ],
     track: Annotated[
-        str | None, typer.Option(help="python or go; your own for this lab when left out.")
+        str | None, typer.Option(help="python or go; by default your own for this lab.")
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", help="Lay the files into a new folder instead."),
+        typer.Option("--to", metavar="DIR", help="Write the files into a new folder instead."),
     ] = None,
 ) -> None:
     """Show a lab's reference answer and what to read in it. Opens when the lab has passed."""
@@ -45,7 +45,7 @@ def solution(
     if not answers.may_be_read(here, chosen):
         print(
             f"The reference answer of {chosen.id} opens once the lab has passed in this workspace.\n"
-            f"Until then: phase4 check {chosen.id}, and phase4 hint {chosen.id} where you are stuck."
+            f"Until then: phase4 check {chosen.id}, and phase4 hint {chosen.id} if you are stuck."
         )
         raise typer.Exit(exit_codes.NOT_GRADED)
     answer = answers.of(chosen, track or here.track_of(chosen))
@@ -85,7 +85,7 @@ def _show(answer, lab: course.Lab) -> None:
         out.print(f"── {name}", style="bold")
         if name.endswith(".jsonl"):
             out.print(
-                f"A recording of {text.count(chr(10))} lines; --to DIR lays it into a folder."
+                f"A recording of {text.count(chr(10))} lines; --to DIR writes it into a folder."
             )
             continue
         out.print(Syntax(text, Syntax.guess_lexer(name, text), theme="ansi_light", word_wrap=True))

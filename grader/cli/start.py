@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel="Start here")(site)
 
 
-Port = Annotated[int | None, typer.Option(help="First port to try; a taken one gives way.")]
+Port = Annotated[int | None, typer.Option(help="First port to try; the next free one is used.")]
 
 
 def start(
@@ -52,7 +52,7 @@ def start(
         print(f"Next: phase4 show {upcoming.id}    {upcoming.title}")
     else:
         print("Next: phase4 gate    every lab that this version can grade is passed")
-    print("Later: phase4 progress, phase4 down to end what runs, phase4 --help for the rest")
+    print("Later: phase4 progress, phase4 down to stop everything, phase4 --help for the rest")
 
 
 def _workspace(track: str | None) -> tuple[Workspace, bool]:
@@ -69,7 +69,7 @@ def _workspace(track: str | None) -> tuple[Workspace, bool]:
 
 
 def _serve(port: int | None) -> None:
-    """Build and serve the site; a failure is said and does not stop the rest."""
+    """Build and serve the site; a failure is reported and does not stop the rest."""
     from grader.cli.progress_line import line
     from grader.site import build, server
 
@@ -86,9 +86,9 @@ def _serve(port: int | None) -> None:
 
 
 def _control_plane() -> bool:
-    """Bring the cluster up; whatever it has to fetch or build is seen while it does.
+    """Start the cluster, showing the progress of downloads and builds.
 
-    False where this machine cannot have one; why was said.
+    False where no cluster can run on this machine; the reason was printed.
     """
     from grader import cluster
     from grader.cli.app import complain
@@ -106,7 +106,7 @@ def _control_plane() -> bool:
             tell_with_time("looking for a running one")
             up = cluster.ensure(progress=tell_with_time)
     except KeyboardInterrupt:
-        print("\nphase4: stopped. Run `phase4 start` again: it goes on from here.")
+        print("\nphase4: stopped. Run `phase4 start` again: it continues from here.")
         raise typer.Exit(exit_codes.INTERRUPTED) from None
     except EnvironmentProblem as problem:
         print("control plane  none yet", flush=True)
@@ -121,7 +121,9 @@ def _without_cluster(labs: list[Lab]) -> None:
     """What can be done all the same."""
     free = [lab.id for lab in labs if lab.built and "cluster" not in lab.needs]
     print()
-    print("Your folder and the site are there. `phase4 doctor` says what this machine lacks.")
+    print(
+        "Your folder and the site are there. `phase4 doctor` says what is missing on this machine."
+    )
     if free:
         print(f"Until then: phase4 show {free[0]}    (labs without a cluster: {', '.join(free)})")
 

@@ -1,4 +1,4 @@
-"""``test``: everything that has to hold before a change lands; CI runs nothing else."""
+"""``test``: everything that must pass before a change is merged; CI runs nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def test(
     steps: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STEP…]", help="Only these; --list shows them."),
+        typer.Argument(metavar="[STEP…]", help="Only these steps; --list shows them."),
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the steps.")] = False,
 ) -> None:

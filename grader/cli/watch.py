@@ -1,7 +1,7 @@
 """``check --watch``: check again at every save, until Ctrl-C.
 
 A save while a check runs is not lost: it starts another round as soon as that one
-is through. Events do not arrive from network drives and from Windows folders under
+has ended. Events do not arrive from network drives and from Windows folders under
 WSL; there the folder is polled (``WATCHFILES_FORCE_POLLING`` forces either).
 """
 
@@ -52,8 +52,8 @@ def _watched(here: Workspace, labs: list[Lab]) -> list[Path]:
 def _changes(folders: list[Path], polling: bool | None) -> Iterator[object]:
     """Wakes up after changes in the folders, and every second; already watching when it returns.
 
-    Polls where the system has no more watchers to give (editors and other tools
-    take hundreds).
+    Polls where the system has no watchers left (editors and other tools use
+    hundreds).
     """
     import watchfiles
 
@@ -101,7 +101,7 @@ def _announced(round: Callable[[], int]) -> None:
     if sys.stdout.isatty():
         print("\033[2J\033[H", end="")
     round()
-    print("\nWatching for a save; Ctrl-C ends it.", flush=True)
+    print("\nWatching for a save; Ctrl-C stops it.", flush=True)
 
 
 def needs_polling(folder: Path) -> bool | None:

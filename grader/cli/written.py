@@ -25,7 +25,7 @@ Ask = Callable[["CheckResult"], "list[str] | None"]
 
 
 def can_ask() -> bool:
-    """Whether there is a person at a terminal who can be asked."""
+    """Whether a person at a terminal can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -93,7 +93,7 @@ def _yes_or_no() -> bool | None:
 
 
 def _forget_what_was_typed() -> None:
-    """What was typed while nothing was asked is no answer to what is asked now."""
+    """Discard what was typed before the question."""
     import termios
 
     try:
@@ -192,10 +192,10 @@ def _filed(here: Workspace, lab: Lab, report: LabReport) -> LabReport | None:
 
 
 def _rest(lab: Lab, whole: LabReport | None) -> str:
-    """What became of the lab as a whole."""
+    """The outcome of the lab as a whole."""
     if whole is None:
         return f"The rest of {lab.id} was not checked yet: phase4 check {lab.id}"
     if whole.passed:
         return f"{lab.id} passed. To compare with: phase4 solution {lab.id}"
-    others = "its other checks are as they were"
-    return f"{lab.id} is {whole.verdict.value}: {others}. All of it anew: phase4 check {lab.id}"
+    others = "its other checks are unchanged"
+    return f"{lab.id} is {whole.verdict.value}: {others}. To check all of it again: phase4 check {lab.id}"

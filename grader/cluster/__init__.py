@@ -37,17 +37,17 @@ def ensure(
     progress: Progress | None = None,
     fresh: bool = False,
 ) -> Cluster:
-    """The running cluster ``name``, or a new one; a part of it that died is mended first.
+    """The running cluster ``name``, or a new one; a component that died is restarted first.
 
     ``fresh`` replaces a running one. ``progress`` is called with a sentence that says
     what is being done. Raises
-    :class:`grader.cluster.errors.EnvironmentProblem` where there can be none.
+    :class:`grader.cluster.errors.EnvironmentProblem` where no cluster can run.
     """
     return _backend(backend).ensure(_checked(name), progress, fresh=fresh)
 
 
 def find(name: str | None = None, *, backend: str | None = None) -> Cluster | None:
-    """The running cluster ``name`` (mended where a part of it died), or None."""
+    """The running cluster ``name`` (a component that died is restarted), or None."""
     return _backend(backend).find(_checked(name))
 
 

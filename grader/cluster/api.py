@@ -29,7 +29,7 @@ PATCH_TYPES = {
 }
 
 #: A watch is ended by the server when its time is up. How much later (s) a server that
-#: has not done so is taken for one that answers no more.
+#: has not done so counts as one that no longer answers.
 _OVERDUE = 10.0
 
 Predicate = Callable[[dict | None], Any]
@@ -39,16 +39,16 @@ class _WhenAsked(urllib3.Retry):
     RETRY_AFTER_STATUS_CODES = frozenset({429})
 
 
-#: A server that answers 429 with a Retry-After has done nothing, and says when to come
-#: again: its watch cache of a new resource is being filled, for one. client-go does as
-#: it is told, ten times (rest/with_retry.go). Nothing else is tried twice.
+#: A server that answers 429 with a Retry-After has done nothing, and says when to retry:
+#: while it fills the watch cache of a new resource, for example. client-go retries ten
+#: times (rest/with_retry.go). Nothing else is retried.
 _WHEN_ASKED = _WhenAsked(
     total=10, connect=0, read=0, redirect=0, other=0, allowed_methods=None, raise_on_status=False
 )
 
 
 class ApiError(Exception):
-    """The API server answered something else than success.
+    """The API server did not answer with success.
 
     ``status`` is the HTTP status, ``reason`` the Status object's reason
     (``Conflict``, ``AlreadyExists``, ...; empty where there is none), ``body``
@@ -62,7 +62,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """An API server, spoken to as the user of a kubeconfig.
+    """A client of an API server, as the user of a kubeconfig.
 
     ``cluster_or_kubeconfig`` is a cluster (anything with a ``kubeconfig``), a path,
     or :class:`grader.cluster.credentials.Credentials`. ``user_agent`` is how the

@@ -1,11 +1,11 @@
-"""Where the control plane's binaries come from: a ladder of three rungs.
+"""Where the control plane's binaries come from: the first of three sources that has them.
 
 1. ``KUBEBUILDER_ASSETS`` or the user's cache;
 2. a download of the pinned release (:mod:`grader.cluster.download`);
 3. a build from pinned Go modules (:mod:`grader.cluster.build`).
 
 The last two end in the same cache, which concurrent runs share: one of them gets
-what is missing while the others wait. ``PHASE4_BINARIES`` limits the ladder
+what is missing while the others wait. ``PHASE4_BINARIES`` limits the sources
 (``download`` or ``build``), for tests and for whoever wants one of them.
 """
 
@@ -89,7 +89,7 @@ def asset(name: str) -> tuple[Path | None, str]:
 
 
 def find(name: str) -> Path | None:
-    """A binary on the first rung, or None."""
+    """A binary of the first source, or None."""
     path, _ = asset(name)
     if path is not None:
         return path
@@ -103,24 +103,26 @@ def ensure(
     """The path of each binary, fetched or built where it is not there yet.
 
     Raises :class:`grader.cluster.errors.EnvironmentProblem` saying why the last
-    rung did not hold either.
+    source is unavailable too.
     """
     chosen = list(names)
     found = {name: path for name in chosen if (path := find(name)) is not None}
     if len(found) == len(chosen):
         return found
     tell = progress or (lambda sentence: None)
-    # What is got is got once: a cluster needs all of them anyway.
+    # All of them at once: a cluster needs every one anyway.
     wanted = [name for name in pins.VERSIONS if find(name) is None]
     folder = dirs.made(dirs.cache())
-    waits = "another command is getting the control plane's binaries; waiting for it"
+    waits = "another command is downloading or building the control plane; waiting for it"
     with locks.alone(folder / "binaries.lock", tell, waits):
         missing = [name for name in wanted if find(name) is None]
         if missing:
             _get(missing, tell)
     lost = [name for name in chosen if find(name) is None]
     if lost:
-        raise EnvironmentProblem(f"{lost[0]} was put into {cached(lost[0])} and is gone again.")
+        raise EnvironmentProblem(
+            f"{lost[0]} was put into {cached(lost[0])} and has disappeared since."
+        )
     return {name: path for name in chosen if (path := find(name)) is not None}
 
 
@@ -153,7 +155,7 @@ def assets(progress: Progress | None = None) -> Path:
 
 
 def _get(missing: list[str], tell: Progress) -> None:
-    """Rungs two and three."""
+    """The second and the third source."""
     from grader.cluster import build, download
 
     only = os.environ.get("PHASE4_BINARIES", "")
@@ -180,7 +182,7 @@ def _get(missing: list[str], tell: Progress) -> None:
         build.build(left, cached, tell)
     except build.BuildFailed as failure:
         raise EnvironmentProblem(
-            f"The control plane could not be had. Download: {reason}. Build: {failure} "
+            f"The control plane is unavailable. Download: {reason}. Build: {failure} "
             "With a network, run the command again; or set KUBEBUILDER_ASSETS to a folder that "
             f"holds {', '.join(left)} ({pins.KUBERNETES})."
         ) from failure

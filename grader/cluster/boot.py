@@ -1,26 +1,31 @@
-"""Bringing an embedded cluster up and down: order, waiting, and what is written down meanwhile."""
+"""Starting and stopping an embedded cluster: the order, and what is recorded meanwhile."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NoReturn
 
-from grader.cluster import binaries, certificate, dirs, limits, locks, logs, pins, process, template
+from grader.cluster import (
+    binaries,
+    certificate,
+    dirs,
+    limits,
+    locks,
+    logs,
+    pins,
+    ports,
+    process,
+    template,
+    waiting,
+)
 from grader.cluster.binaries import Progress
 from grader.cluster.components import ENVIRONMENT, Layout, arguments
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.process import NotStarted, Recorded, end_all, records
-
-if TYPE_CHECKING:
-    from grader.cluster.api import Api
 
 # The client is imported late: it takes a tenth of a second, in which the API server
 # can already be starting.
@@ -31,19 +36,12 @@ FORMAT = 1
 #: The components that the others cannot do without.
 SERVERS = ("etcd", "kube-apiserver")
 
-#: How often a condition is looked at that nothing can be waited on for (s). Looking
-#: more often would take time from what is looked at.
-_TICK = 0.02
-
-#: The API server's serving certificate and its key, as it calls them.
-_PAIR = ("apiserver.crt", "apiserver.key")
-
-#: Asking for a free port and using it are two steps: somebody may come between (times).
-_PORTS_TRIED = 5
+#: How often a free port is tried: another program may take it before it is used.
+PORTS_TRIED = 5
 
 
 def lock(name: str, progress: Progress | None = None) -> AbstractContextManager[None]:
-    """Whoever starts, mends or ends the cluster ``name`` does it alone."""
+    """Only one command at a time starts, repairs or ends the cluster ``name``."""
     folder = dirs.made(dirs.clusters(), private=True)
     return locks.alone(
         folder / f"{name}.lock",
@@ -56,7 +54,7 @@ def check(files: Layout) -> None:
     """Raise :class:`EnvironmentProblem` where no cluster can run, before anything is fetched for it."""
     if os.pathsep in str(files.folder):
         raise EnvironmentProblem(
-            f"{files.folder} has a {os.pathsep} in it, at which KUBECONFIG would be split in two. "
+            f"{files.folder} has a {os.pathsep} in it, which separates paths in KUBECONFIG. "
             "Set PHASE4_HOME to a folder without."
         )
     limits.check()
@@ -65,26 +63,26 @@ def check(files: Layout) -> None:
 def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
     """Start an empty cluster in an empty folder; ready when this returns. Under the lock.
 
-    A start from the template that fails, at whatever point, throws the template away
-    and is made once more without it. When it raises, or is interrupted, whatever was
-    started has ended.
+    Where a start from the template fails, at whatever point, the template is deleted and
+    the cluster is started without it. When this raises, or is interrupted, every process
+    that it started has ended.
     """
     paths = binaries.ensure(pins.COMPONENTS, progress)
     progress("starting the control plane")
     try:
         from_template = template.there()
         try:
-            port = _bring_up(files, owner, from_template=from_template)
+            port = bring_up(files, owner, from_template=from_template)
         except ClusterLost:
             if not from_template:
                 raise
-            # What is wrong with a template may show late, and as anything: etcd panics at
-            # the first page that is damaged, and the API server ends when etcd has.
+            # A damaged template may show late, and in many ways: etcd panics at the first
+            # damaged page, and the API server ends after etcd.
             template.discard()
             clear(files, owner)
-            progress("the kept copy of etcd's data is of no use; starting without it")
-            port = _bring_up(files, owner, from_template=False)
-        _keep_certificate(files)
+            progress("the kept copy of etcd's data does not start; starting without it")
+            port = bring_up(files, owner, from_template=False)
+        certificate.keep(files.pki)
         versions = {name: binaries.version_of(path) for name, path in paths.items()}
         record = {"format": FORMAT, "ready": True, "port": port, "versions": versions}
         _write_record(files, {**record, "name": name})
@@ -93,28 +91,27 @@ def start(name: str, files: Layout, owner: str, progress: Progress) -> None:
         raise
 
 
-def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
+def bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
     """Start the components one after another until the cluster serves; returns the port.
 
-    Raises :class:`ClusterLost` where it does not come to that; what was started may
-    still run then.
+    Raises :class:`ClusterLost` where it never does; what was started may still run then.
     """
-    for attempt in range(1, _PORTS_TRIED + 1):
+    for attempt in range(1, PORTS_TRIED + 1):
         tokens = files.prepare()
-        _reuse_certificate(files)
-        # Another run may have thrown it away since.
+        certificate.reuse(files.pki)
+        # Another run may have deleted it since.
         from_template = from_template and template.restore(files.etcd)
-        port = _free_port()
+        port = ports.free()
         _write_record(files, {"format": FORMAT, "ready": False, "port": port})
         started = start_components(files, owner, port, SERVERS)
         try:
-            _until_listening(files, started, port)
+            waiting.until_listening(files, started, port)
             break
-        except _PortTaken:
+        except waiting.PortTaken:
             clear(files, owner)
-            if attempt == _PORTS_TRIED:
+            if attempt == PORTS_TRIED:
                 raise EnvironmentProblem(
-                    f"No free port could be had for the API server ({_PORTS_TRIED} were "
+                    f"No free port was found for the API server ({PORTS_TRIED} were "
                     "tried, and something else took each)."
                 ) from None
     from grader.cluster import bootstrap
@@ -125,19 +122,21 @@ def _bring_up(files: Layout, owner: str, *, from_template: bool) -> int:
         with Api(files.kubeconfig, user_agent="phase4-up") as api:
             if not from_template:
                 bootstrap.install_early(api, lambda: all(one.alive() for one in started.values()))
-            _until(lambda: _ready(api), started, files, "the API server to be ready", 60.0)
+            waiting.until(
+                lambda: waiting.ready(api), started, files, "the API server to be ready", 60.0
+            )
             if not from_template:
                 _keep_template(started["etcd"], files)
             started |= start_components(files, owner, port, pins.COMPONENTS[2:])
             bootstrap.create(api, "node.yaml")
-            _until_served(api, started, files)
+            waiting.until_served(api, started, files)
     except (ApiError, TimeoutError, ClusterLost) as error:
         if (dead := next((one for one in started.values() if not one.alive()), None)) is not None:
-            _say_why_it_ended(dead, files)
-        _say_what_limit_was_met(started, files)
+            waiting.raise_why_it_ended(dead, files)
+        waiting.raise_limit_met(started, files)
         if isinstance(error, ClusterLost):
             raise
-        raise ClusterLost(f"The API server does not do its work: {error}.") from error
+        raise ClusterLost(f"The API server does not work: {error}.") from error
     return port
 
 
@@ -184,20 +183,24 @@ def wait_ready(files: Layout, owner: str, *, timeout: float) -> None:
     running = {one.name: one for one in records.live(owner=owner)}
     with Api(files.kubeconfig, user_agent="phase4-up") as api:
         # The API server remembers for a while that its etcd was well.
-        _until(lambda: _etcd_answers(files), running, files, "etcd to answer", timeout)
+        waiting.until(
+            lambda: waiting.etcd_answers(files), running, files, "etcd to answer", timeout
+        )
         try:
-            _until(lambda: _ready(api), running, files, "the API server to be ready", timeout)
-        except _PortTaken:
+            waiting.until(
+                lambda: waiting.ready(api), running, files, "the API server to be ready", timeout
+            )
+        except waiting.PortTaken:
             raise ClusterLost(
                 f"The API server cannot be started again: another program has taken {api.server}."
             ) from None
 
 
 def wait_controllers(files: Layout, *, timeout: float) -> None:
-    """Wait until what the controllers bring about comes: a Pod of a Deployment that runs.
+    """Wait until the controllers work: until a Pod of a Deployment runs.
 
     A cluster whose API server answers can have controllers that do not follow it yet.
-    Raises :class:`ClusterLost` after ``timeout`` seconds for each of both steps.
+    Raises :class:`ClusterLost` after ``timeout`` seconds for each of the two steps.
     """
     from grader.cluster import bootstrap
     from grader.cluster.api import Api, ApiError
@@ -293,123 +296,6 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-# -- waiting ----------------------------------------------------------------------
-
-
-class _PortTaken(ClusterLost):
-    """Another program listens where a component should."""
-
-
-def _free_port() -> int:
-    """A free port below those that the system gives to outgoing connections.
-
-    One of those could be taken while the API server is being restarted, be it by a
-    client that dials the very port it is given.
-    """
-    while True:
-        port = random.randint(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-
-
-def _until_listening(files: Layout, started: Mapping[str, Recorded], port: int) -> None:
-    def listening() -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(1.0)
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return False
-        # Somebody else may be who listens there: then ours ends before long, and says why.
-        return _listens(started["kube-apiserver"].pid, port)
-
-    _until(listening, started, files, "the API server to listen", 60.0)
-
-
-def _listens(pid: int, port: int) -> bool:
-    import psutil
-
-    try:
-        connections = psutil.Process(pid).net_connections("tcp4")
-    except psutil.Error:
-        return False  # it is ending
-    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections)
-
-
-def _until(
-    condition, started: Mapping[str, Recorded], files: Layout, what: str, timeout: float
-) -> None:
-    """Look until a condition holds; raises as soon as a component has died, saying why it did."""
-    deadline = time.monotonic() + timeout
-    while True:
-        dead = next((one for one in started.values() if not one.alive()), None)
-        if dead is not None:
-            _say_why_it_ended(dead, files)
-        if condition():
-            return
-        if time.monotonic() > deadline:
-            raise ClusterLost(
-                f"Waited {timeout:g} s for {what}; it did not come. The logs are in {files.logs}."
-            )
-        time.sleep(_TICK)
-
-
-def _say_why_it_ended(dead: Recorded, files: Layout) -> NoReturn:
-    """Raise what a component's end means: a port or a limit of this machine, or it is just lost."""
-    _say_what_limit_was_met([dead.name], files)
-    log = files.log(dead.name)
-    last = logs.last_words(log)
-    if "address already in use" in last:
-        raise _PortTaken(f"Another program listens where {dead.name} should.")
-    if dead.returncode == -signal.SIGKILL:
-        last = f"none: it was killed, as a machine that is out of memory does. Before that: {last}"
-    raise ClusterLost(
-        f"{dead.name} ended while the cluster was starting. Its last words: {last} "
-        f"(all of them: {log})"
-    )
-
-
-def _say_what_limit_was_met(started: Iterable[str], files: Layout) -> None:
-    """Raise :class:`EnvironmentProblem` where a component complains of a limit last."""
-    for name in started:
-        if limit := limits.named_in(logs.last_words(files.log(name))):
-            raise EnvironmentProblem(f"{name} could not do its work. {limit}")
-
-
-def _ready(api: Api) -> bool:
-    from grader.cluster.api import ApiError
-
-    try:
-        return api.raw("GET", "/readyz", timeout=5.0) == "ok"
-    except (ApiError, ClusterLost):
-        return False
-
-
-def _etcd_answers(files: Layout) -> bool:
-    from grader.cluster import etcd
-
-    try:
-        return etcd.revision(files.socket) > 0
-    except ClusterLost:
-        return False
-
-
-def _until_served(api: Api, started: Mapping[str, Recorded], files: Layout) -> None:
-    """Wait for what only living controllers bring about: the service accounts, a Ready node."""
-
-    def served() -> bool:
-        for namespace in ("default", "dns", "phase4-system"):
-            if api.find("serviceaccounts", "default", namespace) is None:
-                return False
-        node = api.get("nodes", "node-1")
-        conditions = {c["type"]: c["status"] for c in node["status"].get("conditions") or ()}
-        return conditions.get("Ready") == "True" and not node["spec"].get("taints")
-
-    _until(served, started, files, "the node and the default service account", 60.0)
-
-
 # -- what is kept for the next one --------------------------------------------------
 
 
@@ -423,26 +309,3 @@ def _keep_template(running_etcd: Recorded, files: Layout) -> None:
         pass  # a cache without room costs the next start a second
     finally:
         running_etcd.signal(signal.SIGCONT)
-
-
-def _reuse_certificate(files: Layout) -> None:
-    """Give the API server the serving certificate of an earlier cluster: a key takes time to make."""
-    kept = dirs.state() / "pki"
-    try:
-        for name in _PAIR:
-            dirs.write_atomically(files.pki / name, (kept / name).read_bytes(), mode=0o600)
-        # Looked at where it is used: another command may be writing the kept one.
-        wrong = certificate.trouble(*(files.pki / name for name in _PAIR), "127.0.0.1")
-    except FileNotFoundError:
-        wrong = "not there"
-    if wrong:
-        for name in _PAIR:
-            (files.pki / name).unlink(missing_ok=True)
-
-
-def _keep_certificate(files: Layout) -> None:
-    kept = dirs.made(dirs.state() / "pki", private=True)
-    for name in _PAIR:
-        data = (files.pki / name).read_bytes()
-        if not (kept / name).exists() or (kept / name).read_bytes() != data:
-            dirs.write_atomically(kept / name, data, mode=0o600)

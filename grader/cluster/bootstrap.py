@@ -37,8 +37,8 @@ def create(api: Api, file: str) -> None:
 def install_early(api: Api, alive: Callable[[], bool], *, timeout: float = 60.0) -> None:
     """Create CRDs and namespaces in an API server that is still starting.
 
-    Not every part of it is up, so it may refuse for a while: asks again until it
-    takes them, as long as ``alive()``. Raises :class:`ClusterLost` after ``timeout`` s.
+    Not every part of it is up, so it may refuse for a while: sends the requests again until
+    it accepts them, as long as ``alive()``. Raises :class:`ClusterLost` after ``timeout`` s.
     """
     left = [document for file in FILES for document in documents(file)]
     deadline = time.monotonic() + timeout
@@ -48,7 +48,9 @@ def install_early(api: Api, alive: Callable[[], bool], *, timeout: float = 60.0)
         except (ApiError, ClusterLost) as error:
             if getattr(error, "reason", "") != "AlreadyExists":
                 if time.monotonic() > deadline or not alive():
-                    raise ClusterLost(f"The API server does not take the CRDs: {error}") from error
+                    raise ClusterLost(
+                        f"The API server does not accept the CRDs: {error}"
+                    ) from error
                 time.sleep(0.005)
                 continue
         left.pop(0)
@@ -76,7 +78,7 @@ def install(api: Api) -> None:
             ) from error
         raise
     except TimeoutError as error:
-        raise ClusterLost(f"The cluster does not take the course's CRDs: {error}.") from error
+        raise ClusterLost(f"The cluster does not accept the course's CRDs: {error}.") from error
 
 
 def wait_established(api: Api) -> None:
@@ -129,11 +131,11 @@ def _wait_collected(api: Api) -> None:
 
 
 def wait_rolled_out(api: Api, timeout: float) -> None:
-    """Have a Deployment of one Pod rolled out and taken away again by the cluster.
+    """Have a Deployment of one Pod rolled out and deleted again by the cluster.
 
     It needs the controllers of Deployments and ReplicaSets, the scheduler, the node and
     the garbage collector: when it is gone, all of them work.
-    Raises TimeoutError after ``timeout`` seconds for the way there, or the way back.
+    Raises TimeoutError after ``timeout`` seconds for the rollout, or for the deletion.
     """
     name = f"phase4-probe-{uuid.uuid4().hex[:8]}"
     labels = {"phase4-probe": name}

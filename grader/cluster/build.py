@@ -1,4 +1,4 @@
-"""The third rung: a build from pinned Go modules, which the Go checksum database verifies."""
+"""The third source of binaries: a build from pinned Go modules, verified by the Go checksum database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GET_GO = "Install Go from https://go.dev/dl/ (or with your package manager)"
 
 
 class BuildFailed(EnvironmentProblem):
-    """This rung does not hold; the sentence says why and what to do."""
+    """The build is unavailable; the sentence says why and what to do."""
 
 
 def go() -> Path | None:
@@ -80,7 +80,7 @@ def usable_go() -> Path:
         raise BuildFailed(f"Go is not installed. {GET_GO}, version {wanted} or newer.")
     version = go_version(command)
     if version is None:
-        raise BuildFailed(f"{command} does not say its version. {GET_GO} anew.")
+        raise BuildFailed(f"{command} does not say its version. {GET_GO} again.")
     # From 1.21 on, a go command fetches the toolchain that go.mod asks for, unless told not to.
     fetches = version >= (1, 21) and _setting(command, "GOTOOLCHAIN") != "local"
     if version[:2] < needed_go() and not fetches:
@@ -92,15 +92,15 @@ def usable_go() -> Path:
 
 
 def build(names: Iterable[str], target: Callable[[str], Path], progress: Progress) -> None:
-    """Build binaries and put each at ``target(name)``, whole or not at all.
+    """Build binaries and put each at ``target(name)``, complete or not at all.
 
     One command builds them all, so that what they share is compiled once. A build
-    that was interrupted goes on from Go's own cache. Raises :class:`BuildFailed`,
+    that was interrupted continues from Go's own cache. Raises :class:`BuildFailed`,
     or :class:`EnvironmentProblem` for a cache that cannot be written to.
     """
     chosen = list(names)
     command = usable_go()
-    # A build whose command line is gone would only compete with this one.
+    # A build whose command has ended would only compete with this one.
     records.reap("build", orphans=True)
     parent = dirs.made(dirs.cache() / "bin")
     _sweep(parent)
@@ -163,7 +163,7 @@ def _go(argv: list[str | Path], stdout: IO, stderr: IO, follow: _Following) -> i
     try:
         follow.until_ended(running)
     finally:
-        # The compilers are its children and in its group: they go with it.
+        # The compilers are its children and in its group: they end with it.
         running.end()
     return running.returncode
 
@@ -215,7 +215,7 @@ def _why(log: Path, what: str) -> str:
             + next(line for line in text.splitlines() if any(sign in line for sign in offline))
         )
     said = [line for line in text.splitlines() if ":" in line and not line.startswith("go: down")]
-    return f"Building {what} failed: {' / '.join(said[-2:])} (everything it said: {log})"
+    return f"Building {what} failed: {' / '.join(said[-2:])} (all of its output: {log})"
 
 
 def _setting(command: Path, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether a serving certificate will do, as a client finds it: by OpenSSL, not by its age."""
+"""Serving certificates: whether a client accepts one, by OpenSSL and not by its age; the kept one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import ssl
 import time
 from collections.abc import Iterable
 from pathlib import Path
+
+from grader.cluster import dirs
+
+#: The API server's serving certificate and its key, as it calls them.
+PAIR = ("apiserver.crt", "apiserver.key")
 
 #: How long (s) a certificate has to be valid yet: longer than a cluster runs.
 _LASTING = 30 * 86400.0
@@ -30,6 +35,34 @@ def trouble(certificate: Path, key: Path, host: str) -> str:
     if ssl.cert_time_to_seconds(shown["notAfter"]) < time.time() + _LASTING:
         return f"it ends on {shown['notAfter']}"
     return ""
+
+
+def reuse(pki: Path) -> None:
+    """Put the serving certificate of an earlier cluster into ``pki``: making a key takes time.
+
+    Where there is none, or a client would refuse it, ``pki`` has none afterwards and the
+    API server makes its own.
+    """
+    kept = dirs.state() / "pki"
+    try:
+        for name in PAIR:
+            dirs.write_atomically(pki / name, (kept / name).read_bytes(), mode=0o600)
+        # Checked where it is used: another command may be writing the kept one.
+        wrong = trouble(*(pki / name for name in PAIR), "127.0.0.1")
+    except FileNotFoundError:
+        wrong = "not there"
+    if wrong:
+        for name in PAIR:
+            (pki / name).unlink(missing_ok=True)
+
+
+def keep(pki: Path) -> None:
+    """Keep the serving certificate in ``pki`` for the next cluster."""
+    kept = dirs.made(dirs.state() / "pki", private=True)
+    for name in PAIR:
+        data = (pki / name).read_bytes()
+        if not (kept / name).exists() or (kept / name).read_bytes() != data:
+            dirs.write_atomically(kept / name, data, mode=0o600)
 
 
 class SharedContext(ssl.SSLContext):

@@ -74,7 +74,7 @@ class Layout:
 
     @property
     def record(self) -> Path:
-        """What is known of the cluster besides its processes (JSON)."""
+        """What is recorded of the cluster besides its processes (JSON)."""
         return self.folder / "cluster.json"
 
     @property
@@ -149,14 +149,14 @@ def arguments(component: str, layout: Layout, port: int) -> list[str]:
         return [
             "--name=phase4",
             "--data-dir=etcd",
-            # A machine that loses power loses this cluster: that is no loss.
+            # A machine that loses power may lose this cluster.
             "--unsafe-no-fsync",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=phase4={peer}",
-            # There is nobody to lose an election to.
+            # There is no other instance.
             "--heartbeat-interval=10",
             "--election-timeout=100",
             "--quota-backend-bytes=2147483648",
@@ -198,7 +198,7 @@ def arguments(component: str, layout: Layout, port: int) -> list[str]:
             "--use-service-account-credentials=true",
             "--service-account-private-key-file=pki/sa.key",
             "--root-ca-file=pki/apiserver.crt",
-            # A laptop that slept, or was busy, is no lost node.
+            # A laptop that slept, or was busy, has not lost its node.
             "--node-monitor-grace-period=5m",
             "--kube-api-qps=200",
             "--kube-api-burst=400",

@@ -1,13 +1,13 @@
-"""The second rung: the pinned release, downloaded and verified.
+"""The second source of binaries: the pinned release, downloaded and verified.
 
 What is verified against: the digest in :data:`grader.cluster.pins.DIGESTS` where there
-is one; else the checksum that the project publishes next to the file. The second
+is one; otherwise the checksum that the project publishes next to the file. The second
 protects against a broken or truncated file, not against whoever controls the place
 that both come from; a pin does.
 
-A file without any checksum is not used. An interrupted download goes on where it
+A file without any checksum is not used. An interrupted download resumes where it
 stopped. ``PHASE4_MIRROR`` names a server that holds the same files below
-``<mirror>/<host>/<path>``, for a classroom without a way out, and for tests. It has to
+``<mirror>/<host>/<path>``, for a classroom without internet access, and for tests. It has to
 be reached by https, or be on this machine, for whatever is not pinned: over plain http
 anybody on the way could change file and checksum together.
 """
@@ -42,7 +42,7 @@ _PIECE = 1 << 18
 
 
 class DownloadFailed(EnvironmentProblem):
-    """This rung does not hold; the sentence says why. ``offline`` means that no server answered."""
+    """The download is unavailable; the sentence says why. ``offline``: no server answered."""
 
     def __init__(self, sentence: str, *, offline: bool = False) -> None:
         super().__init__(sentence)
@@ -82,7 +82,7 @@ def release(name: str, goos: str = "", goarch: str = "") -> Release | None:
 
 
 def fetch(name: str, target: Path, progress: Progress) -> None:
-    """Download a binary, verify it and put it at ``target``, whole or not at all.
+    """Download a binary, verify it and put it at ``target``, complete or not at all.
 
     Raises :class:`DownloadFailed`, or :class:`EnvironmentProblem` for a cache that
     cannot be written to.
@@ -100,7 +100,7 @@ def fetch(name: str, target: Path, progress: Progress) -> None:
     resumed = part.exists()
     _download(name, found.url, part, progress)
     if (seen := _sha256(part)) != wanted and resumed:
-        # What was there before was of another file: once more from the beginning.
+        # The partial file was of another download: start from the beginning.
         part.unlink()
         _download(name, found.url, part, progress)
         seen = _sha256(part)
@@ -121,7 +121,7 @@ def fetch(name: str, target: Path, progress: Progress) -> None:
 
 
 def _download(name: str, url: str, part: Path, progress: Progress) -> None:
-    """Bring ``part`` to the whole file, going on where an earlier attempt stopped."""
+    """Complete ``part``, resuming where an earlier attempt stopped."""
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}
     with _opened(url, headers) as response:
@@ -145,12 +145,12 @@ def _download(name: str, url: str, part: Path, progress: Progress) -> None:
             except (urllib3.exceptions.HTTPError, TimeoutError, ConnectionError) as error:
                 raise DownloadFailed(
                     f"the connection to {urlsplit(url).hostname} broke after {have >> 20} MB of "
-                    f"{name} ({type(error).__name__}); the next attempt goes on from there"
+                    f"{name} ({type(error).__name__}); the next attempt resumes there"
                 ) from error
         if total and have < total:
             raise DownloadFailed(
                 f"the connection to {urlsplit(url).hostname} ended after {have >> 20} of "
-                f"{total >> 20} MB of {name}; the next attempt goes on from there"
+                f"{total >> 20} MB of {name}; the next attempt resumes there"
             )
 
 
@@ -253,7 +253,7 @@ def _reachable(url: str) -> None:
     thread.join(_NAME_TIMEOUT)
     if not answer or answer[0] is None:
         raise DownloadFailed(
-            f"the name {host} is not known here (no network, or one without a way out)",
+            f"the name {host} cannot be resolved (no network, or no DNS)",
             offline=True,
         )
 

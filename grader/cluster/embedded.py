@@ -41,7 +41,7 @@ class EmbeddedCluster:
         return self.layout.audit_log
 
     def require(self, *capabilities: Capability) -> None:
-        """Nothing to say: this backend has every capability."""
+        """Does nothing: this backend has every capability."""
 
     def audit(self, since: float) -> Iterator[dict]:
         """Audit events whose request was received at or after ``since`` (epoch seconds)."""
@@ -80,10 +80,10 @@ class EmbeddedCluster:
         """Kill a component (SIGKILL) and start it again; ready when this returns.
 
         ``flags`` are added for this run of it: the next restart is without them, and
-        so is the one by which a later command mends the cluster if this one is killed
-        before it restarted the component without.
+        so is the one by which a later command repairs the cluster if this command is
+        killed before that.
 
-        With etcd or the API server, the controllers are started anew as well, and
+        With etcd or the API server, the controllers are restarted as well, and
         work when this returns.
         """
         _known(component)
@@ -125,9 +125,9 @@ class EmbeddedCluster:
 def _start_again(cluster: EmbeddedCluster, components: set[str]) -> None:
     """Start components of a cluster, ending those that still run. Under the lock.
 
-    With etcd or the API server the controllers go too, and are started anew: each of
-    their informers backs off by itself whenever its watch breaks, longer each time, up
-    to a minute, and whoever used the cluster next would find it asleep.
+    With etcd or the API server the controllers are restarted too: each of
+    their informers backs off whenever its watch breaks, longer each time, up to a
+    minute, and the next user of the cluster would find them idle.
     """
     servers = [one for one in boot.SERVERS if one in components]
     others = [
@@ -158,9 +158,9 @@ def layout(name: str) -> Layout:
 
 
 def find(name: str) -> EmbeddedCluster | None:
-    """The cluster if there is one; a part of it that died or was left halted is mended first.
+    """The cluster if there is one; a component that died or was left halted is restarted first.
 
-    None where there is none, or where it cannot be mended. Raises
+    None where there is none, or where it cannot be repaired. Raises
     :class:`grader.cluster.errors.EnvironmentProblem` where another machine runs it.
     """
     found = _whole(name)
@@ -168,7 +168,7 @@ def find(name: str) -> EmbeddedCluster | None:
         return found
     with boot.lock(name):
         if (found := _whole(name)) is not None:
-            return found  # whoever held the lock mended it
+            return found  # whoever held the lock repaired it
         try:
             return _mend(name)
         except ClusterLost:
@@ -195,8 +195,8 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
             except ClusterLost as lost:
                 # Not a step under way, which is gone from the screen when the next one comes.
                 print(
-                    f"phase4: the cluster {name} cannot be mended, so an empty one takes its "
-                    f"place; what was in it is gone. {lost}",
+                    f"phase4: the cluster {name} cannot be repaired, so an empty one replaces "
+                    f"it; its objects are lost. {lost}",
                     file=sys.stderr,
                 )
         boot.clear(layout(name), owner(name))
@@ -230,7 +230,7 @@ def _read(name: str) -> dict | None:
 
 
 def _whole(name: str) -> EmbeddedCluster | None:
-    """The cluster, if every part of it is as it should be."""
+    """The cluster, if every component of it runs."""
     data = _read(name)
     if data is None:
         return None
@@ -248,9 +248,9 @@ def _whole(name: str) -> EmbeddedCluster | None:
 
 
 def _mend(name: str) -> EmbeddedCluster | None:
-    """Let go on what was left halted, start what died; None where there is none. Under the lock.
+    """Resume what was left halted, restart what died; None where there is none. Under the lock.
 
-    Raises :class:`ClusterLost` where it cannot be mended.
+    Raises :class:`ClusterLost` where it cannot be repaired.
     """
     data = _read(name)
     if data is None:
@@ -274,7 +274,7 @@ def _mend(name: str) -> EmbeddedCluster | None:
     if dead:
         boot.wait_controllers(files, timeout=60.0)
     if (found := _whole(name)) is None:
-        raise ClusterLost("A part of it died again right after its start.")
+        raise ClusterLost("A component died again right after its start.")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EnvironmentProblem(Exception):
-    """This machine cannot do what was asked; says so in a sentence for a person.
+    """This machine cannot do what was asked; the message says so.
 
     ``str()`` of it is one clear sentence (what is wrong), followed where there
     is one by a second (what to do). The command line prints it as it is and ends

@@ -1,4 +1,4 @@
-"""What every backend gives: the rest of the project sees clusters through this alone."""
+"""What every backend provides: the rest of the project uses clusters only through this."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 class Capability(enum.StrEnum):
     """What some backends can do and others cannot.
 
-    A lab that needs one that the backend lacks is NOT GRADED, never FAIL.
+    A lab that needs a capability that the backend does not have is NOT GRADED, never FAIL.
     """
 
     AUDIT = "audit"
@@ -45,7 +45,7 @@ class Cluster(Protocol):
     def restart(self, component: str, *, flags: tuple[str, ...] = ()) -> None:
         """Kill a component and start it again, ready when this returns; ``flags`` are added for this run.
 
-        With etcd or the API server, the controllers are started anew too, and work by then.
+        With etcd or the API server, the controllers are restarted too, and work by then.
         """
 
     def compact(self) -> int:

@@ -16,7 +16,7 @@ OPEN_FILES = 256
 _AGAIN = "and run the command again."
 
 _FILES = (
-    f"This machine lets a process open too few files. `ulimit -n` shows how many; let there be "
+    f"This machine lets a process open too few files. `ulimit -n` shows how many; allow "
     f"{OPEN_FILES} or more (`ulimit -n 4096` in a new terminal, or the hard limit in "
     f"/etc/security/limits.conf), {_AGAIN}"
 )
@@ -29,13 +29,13 @@ _ROOM = (
     f"The disk is full. Free some space, or set PHASE4_HOME to a folder on another disk, {_AGAIN}"
 )
 _SIZE = (
-    "This machine lets a process write files of too little size (`ulimit -f` shows how much; "
-    f"etcd's take 64 MB and more). Lift that limit in a new terminal, {_AGAIN}"
+    "This machine's limit for the size of a file is too low (`ulimit -f` shows it; "
+    f"etcd's take 64 MB and more). Raise that limit in a new terminal, {_AGAIN}"
 )
 _MEMORY = (
     "This machine has too little memory, or lets a process have too little (`ulimit -v` shows "
     "how much; the control plane takes 650 MB, and etcd maps 10 GB of addresses). End other "
-    f"programs or lift that limit, {_AGAIN}"
+    f"programs or raise that limit, {_AGAIN}"
 )
 _PROCESSES = (
     "This machine lets you start no more processes or threads (`ulimit -u` shows how many). End "

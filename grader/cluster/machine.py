@@ -72,7 +72,7 @@ def _sysctl(name: str) -> str:
         libc = ctypes.CDLL(None)
         size = ctypes.c_size_t(256)
         value = ctypes.create_string_buffer(size.value)
-        if libc.sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0) != 0:
+        if libc.sysctlbyname(name.encode(), value, ctypes.pointer(size), None, 0) != 0:
             return ""
         return value.value.decode()
     except (AttributeError, OSError, UnicodeDecodeError):

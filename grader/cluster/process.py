@@ -208,8 +208,8 @@ class Recorded:
         while self.alive() and not stopped(self.pid):
             if time.monotonic() > deadline:
                 raise EnvironmentProblem(
-                    f"{self.name} (process {self.pid}) was told to halt and goes on after ten "
-                    "seconds: this machine is short of time. Run the command again."
+                    f"{self.name} (process {self.pid}) was told to halt and still runs after "
+                    "ten seconds: this machine is too busy. Run the command again."
                 )
             time.sleep(0.001)
 

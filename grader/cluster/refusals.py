@@ -25,7 +25,7 @@ _BY_NUMBER = {
     "some programs, or raise the limit, and run the command again.",
     errno.ENOMEM: "This machine has no memory left. End some programs and run the command again.",
     errno.ETXTBSY: "The program's file was being written while it was to be started. Run the "
-    "command again once it is whole.",
+    "command again once the file is complete.",
     errno.ENOEXEC: "The program is for another system or another kind of processor than this "
     "machine's ({machine}). Build it here.",
 }

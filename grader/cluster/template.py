@@ -2,7 +2,7 @@
 
 It is taken when the API server is ready and the course's CRDs and namespaces are
 in place, and before any controller has run: what controllers do at the start of a
-cluster (service accounts, the node's readiness) is done in each cluster anew, and
+cluster (service accounts, the node's readiness) is done in each cluster, and
 shows that they work.
 """
 

@@ -15,7 +15,8 @@ from grader import cut, mistakes
 from grader.conformance.processes import Subject
 from grader.conformance.suite import Report, conform
 from grader.course import ROOT
-from grader.labs.submission import Submission
+from grader.runner.build import build
+from grader.runner.submission import Submission
 from grader.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def built(workspace: Path, track: str, folder: Path) -> Subject:
     """The operator in a workspace, built in ``folder``. Raises Fail where it does not build."""
     submission = Submission(workspace / LAB_OF_OPERATORS, LAB_OF_OPERATORS, track, folder / "built")
     program = submission.program
-    program.built(folder / "build.log")
+    build(program, folder / "build.log")
     return Subject(tuple(program.argv("{kubeconfig}")), workspace, program.environment())
 
 

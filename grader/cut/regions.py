@@ -119,7 +119,7 @@ def render(text: str, path: PurePath, side: Side) -> str | None:
             continue
         allowed = {"solution": ("both",), "stub": ("solution",), "end": ("solution", "stub")}
         if part not in allowed[word]:
-            raise CutError(f"{place}: phase4:{word} does not follow here")
+            raise CutError(f"{place}: phase4:{word} cannot stand here")
         if word == "solution":
             opened = number
         elif lab:

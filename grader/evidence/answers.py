@@ -213,7 +213,7 @@ class Answers:
         entry = self.prediction(key, section)
         if entry is None or entry.placeholder:
             seen = (
-                f"Line {entry.line} has the placeholder still."
+                f"Line {entry.line} still has the placeholder."
                 if entry
                 else "There is no such line or row."
             )
@@ -250,7 +250,7 @@ class Answers:
         if number and entry.number() is None:
             raise Fail(
                 expected,
-                f"Line {entry.line} says «{entry.value}», which holds no number.",
+                f"Line {entry.line} says «{entry.value}», which has no number.",
                 next="Write the number, in digits.",
                 diagnosis="prediction-unreadable",
             )
@@ -262,7 +262,7 @@ class Answers:
         if not close:
             return ""
         section = titles[close[0]]
-        return f" Line {section.line} has «{section.title}»: is that the one?"
+        return f" Line {section.line} has «{section.title}»: did you mean that one?"
 
     def _hidden(self) -> str:
         return "".join(f" {sentence}" for _, sentence in self.problems)

@@ -257,7 +257,7 @@ def check(
             citation,
             f"It cites {module.module} at {citation.version}; this course reads "
             f"{module.shown_version}.",
-            f"Look the line up in {right}: numbers differ from version to version.",
+            f"Look up the line in {right}: numbers differ from version to version.",
         )
     file = module.files.get(citation.path)
     if file is None:
@@ -346,7 +346,7 @@ def _check_line(citation: Citation, file: PinnedFile, comments_count: bool) -> F
             "line-out-of-range",
             citation,
             f"{citation.path} has {len(file.lines)} lines; line {citation.line} is asked for.",
-            f"The text you quote is on {_lines(again)}." if again else "Look the line up again.",
+            f"The text you quote is on {_lines(again)}." if again else "Look up the line again.",
             moved_to=again,
         )
     if citation.quote is None or not citation.quote.strip():
@@ -392,7 +392,7 @@ def _elsewhere(citation: Citation, file: PinnedFile) -> Finding:
             return Finding(
                 "misquoted",
                 citation,
-                f"Line {citation.line} of {citation.path} is near what you quote, and {change}.",
+                f"Line {citation.line} of {citation.path} is close to what you quote, but {change}.",
                 "Quote the whole line as it is; `phase4 cite` prints it.",
             )
     return Finding(

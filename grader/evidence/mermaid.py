@@ -55,7 +55,7 @@ def parse(text: str) -> Graph:
     """The flowchart's graph. Raises :class:`MermaidError`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if len(text) > LARGEST:
-        raise MermaidError(1, 1, f"The diagram has {len(text)} characters: that is no picture.")
+        raise MermaidError(1, 1, f"The diagram has {len(text)} characters, too many for a picture.")
     blanked = _blank(text)
     _check_header(blanked)
     try:
@@ -180,11 +180,11 @@ def _sentence(expected: set[str], at: str, rest: str, before: str) -> str:
                 return "`end` closes a subgraph and cannot name a node: write `End`."
         return "This `end` closes nothing: no subgraph is open."
     if re.match(r"\s*[<]?-(?:>|\s)", here):
-        return "`->` is no arrow: write `-->`."
+        return "`->` is not an arrow: write `-->`."
     if re.match(r"\s*(?:=>)", here):
-        return "`=>` is no arrow: write `==>`."
+        return "`=>` is not an arrow: write `==>`."
     if re.fullmatch(r"(?:.*\n)?\s*(?:flowchart-elk|flowchart|graph)[ \t]*", before, re.DOTALL):
-        return f"`{here.split()[0]}` is no direction: LR, RL, TB and BT are."
+        return f"`{here.split()[0]}` is not a direction: use LR, RL, TB or BT."
     if re.match(r"\s*(?:--|==|-\.)", here):
         if re.search(r"(?:^|[\n;&])\s*\Z", before):
             return "An arrow needs a node before it."
@@ -284,7 +284,9 @@ class _Builder:
         links = [self._link(link) for link in tree.children if link.data == "link"]
         for (label, arrow, line), left, right in zip(links, groups, groups[1:], strict=False):
             if len(self.edges) + len(left) * len(right) > MOST_EDGES:
-                raise MermaidError(line, 1, f"With more than {MOST_EDGES} edges it is no picture.")
+                raise MermaidError(
+                    line, 1, f"With more than {MOST_EDGES} edges nobody can read it."
+                )
             if arrow is not None:
                 self.edges += [Edge(a, b, label, arrow, line) for a in left for b in right]
         return [id for group in groups for id in group]

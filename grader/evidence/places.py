@@ -254,7 +254,7 @@ def _statements(groups: Iterable[dict], files: dict[str, tuple[str, str]]) -> It
         for at in group["at"]:
             match = _AT.fullmatch(at)
             if match is None:
-                raise ValueError(f"{at!r} is no place: «file function: text».")
+                raise ValueError(f"{at!r} is not a place of the form «file function: text».")
             yield Statement(
                 *files[match["file"]],
                 inside=match["inside"] or "",

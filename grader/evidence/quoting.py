@@ -40,7 +40,7 @@ def cite(text: str, *, here: Path, quote: str | None = None) -> Quoted:
     path, _, number = text.strip().rpartition(":")
     if not path or not number.isdigit() or int(number) < 1:
         raise CiteError(
-            "Say PATH:LINE, such as client-go/tools/cache/reflector.go:561 (Reflector.watch)."
+            "Write PATH:LINE, such as client-go/tools/cache/reflector.go:561 (Reflector.watch)."
         )
     line = int(number)
     file = Path(path).expanduser()
@@ -68,9 +68,9 @@ def _named(path: str, line: int) -> Citation:
         return Citation(module.module, module.shown_version, file.path, line, None)
     if found:
         listed = ", ".join(f"{m.module}/{f.path}" for m, f in found[:5])
-        raise CiteError(f"{path} is the end of several paths: {listed}. Say which.")
+        raise CiteError(f"{path} is the end of several paths: {listed}. Write more of the path.")
     raise CiteError(
-        f"There is no file {path} here, and no source that this course reads ends so. "
+        f"There is no file {path} here, and no source that this course reads ends with that path. "
         "Upstream files are named from their module, such as client-go/tools/cache/store.go."
     )
 

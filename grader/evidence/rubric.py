@@ -212,7 +212,7 @@ def unreadable(text: str, question: str = "") -> Unreadable | None:
     if len(text) > LONGEST:
         return Unreadable(
             f"there are {len(text):,} characters; an answer here has {LONGEST:,} at most",
-            "Say it in the few sentences that were asked for.",
+            "Write only the few sentences that were asked for.",
             "answer-too-long",
         )
     for character in text:
@@ -227,12 +227,12 @@ def unreadable(text: str, question: str = "") -> Unreadable | None:
     if latin < len(letters) * 0.6 or foreign > max(2, sum(word in _ENGLISH for word in words)):
         return Unreadable(
             "the answer is in another language",
-            "Answer in English: it need not be good English.",
+            "Answer in English; it need not be good English.",
             "answer-in-another-language",
         )
     if _repeats(words, question):
         return Unreadable(
-            "the question stands again, and no answer to it",
+            "it repeats the question and does not answer it",
             "Write what you would say to somebody who asks you this.",
             "question-repeated",
         )
@@ -247,7 +247,7 @@ def unreadable(text: str, question: str = "") -> Unreadable | None:
 def _control(character: str) -> Unreadable:
     return Unreadable(
         f"there is a character that cannot be shown, U+{ord(character):04X}",
-        "Delete it, or type the sentence anew.",
+        "Delete it, or type the sentence again.",
         "control-character",
     )
 

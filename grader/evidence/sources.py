@@ -68,7 +68,7 @@ class Source:
                 f"(then it is in {module_cache()})."
             )
         if self.origin == "pypi":
-            return f"`pip install {self.module.removeprefix(PYPI)}=={self.version}` brings it."
+            return f"`pip install {self.module.removeprefix(PYPI)}=={self.version}` installs it."
         return f"Read it at {self.clone}/blob/{shown(self.version)}/{path}?plain=1#L{line}."
 
     def expand(self, folder: Path) -> list[str]:

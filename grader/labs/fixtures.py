@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grader.labs.grading_request import MARKER
-from grader.labs.submission import Submission
+from grader.runner.submission import Submission
 from grader.verdict import NotGraded, Unknown
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def grading(phase4: Plugin) -> Request:
 
 @pytest.fixture(scope="session")
 def submission(grading: Request) -> Submission:
-    """What was handed in: a :class:`~grader.labs.submission.Submission`."""
+    """What was handed in: a :class:`~grader.runner.submission.Submission`."""
     if not grading.submission.is_dir():
         raise NotGraded(
             f"The folder {grading.submission.name} is handed in.",

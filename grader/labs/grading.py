@@ -24,13 +24,15 @@ from grader import course
 from grader.cluster import dirs, locks
 from grader.labs.grading_request import MARKER, Request
 from grader.report.model import CheckResult, LabReport, Observation
-from grader.runner.program import BUILD_SECONDS
+from grader.runner.build import BUILD_SECONDS
 from grader.verdict import Message, Verdict
 
 SESSION = Path(__file__).with_name("grading_process.py")
 
 #: Seconds that starting and ending a session may take besides its checks.
 MARGIN_SECONDS = 120.0
+#: Seconds that the fixtures of an interrupted session have to clean up.
+CLEAN_UP_SECONDS = 10.0
 
 
 def grade(request: Request, progress: Callable[[str], None] = lambda line: None) -> LabReport:
@@ -144,8 +146,9 @@ def interrupt_all() -> None:
         _interrupt(process, patience=0)
 
 
-def _interrupt(process: subprocess.Popen, *, patience: float = 10.0) -> None:
-    """End a session as by Ctrl-C, so that its fixtures clean up; by force after ``patience``."""
+def _interrupt(process: subprocess.Popen, *, patience: float | None = None) -> None:
+    """End a session as by Ctrl-C, so that its fixtures clean up; by force after ``patience`` (s)."""
+    patience = CLEAN_UP_SECONDS if patience is None else patience
     try:
         process.send_signal(signal.SIGINT)
         if patience:
@@ -203,7 +206,7 @@ def read(
             observations += _observations(check.id, found[0])
         else:
             verdict = Verdict.UNKNOWN
-            message = _failed(trouble or "it never came to this check", request)
+            message = _failed(trouble or "it never reached this check", request)
         results.append(
             CheckResult(
                 id=check.id,

@@ -74,7 +74,7 @@ def check_stages(pipeline):
 def check_intake(pipeline):
     pipeline.need("api", "reflector", "deltas")
     why = (
-        "One LIST says what is there, the WATCH what changes from then on. Leave one out and the "
+        "The LIST says what is there, the WATCH what changes from then on. Leave one out and the "
         "controller starts blind, or goes blind."
     )
     asked = pipeline.way("api", "reflector")
@@ -83,7 +83,7 @@ def check_intake(pipeline):
             "An arrow joins the API server and the reflector.",
             f"Nothing leads from {pipeline.shown('api')} to {pipeline.shown('reflector')}.",
             why=why,
-            next="Draw who talks to the API server first.",
+            next="Which box talks to the API server first? Draw its arrow.",
             diagnosis="reflector-not-fed",
         )
     said = [*pipeline.labels(asked), pipeline.graph.nodes[asked[-1]].label]
@@ -107,13 +107,13 @@ def check_intake(pipeline):
     if pipeline.way("reflector", "deltas") is None:
         past = pipeline.way("reflector", "indexer") or pipeline.way("reflector", "handlers")
         raise Fail(
-            "What the reflector hears goes into the delta queue.",
+            "What the reflector receives goes into the delta queue.",
             "The reflector's arrow goes past the delta queue."
             if past
             else f"Nothing leads from {pipeline.shown('reflector')} to {pipeline.shown('deltas')}.",
-            why="The reflector must never wait for whoever works the changes off: a slow reader of "
+            why="The reflector must never wait for whatever handles the changes: a slow reader of "
             "a watch is cut off by the API server.",
-            next="Who takes over from the reflector, in the README's diagram?",
+            next="What comes after the reflector, in the README's diagram?",
             diagnosis="reflector-bypasses-queue" if past else "delta-queue-not-filled",
             evidence=pipeline.lines(past),
         )
@@ -134,7 +134,7 @@ def check_indexer(pipeline):
     filled = [edge for edge in pipeline.drawn("handlers", "indexer") if is_put(edge)]
     if filled:
         raise Fail(
-            "Only what comes off the delta queue is written into the indexer.",
+            "Only what is popped from the delta queue is written into the indexer.",
             "A handler writes into it, by this arrow.",
             why=why,
             next="If that arrow is a look-up, say so on it («get the owner»). If not, who fills "
@@ -168,7 +168,7 @@ def check_handlers(pipeline):
             "queue.",
             "A handler calls the worker, by this way.",
             why="A handler that works makes every other event wait, has nowhere to put a failure, "
-            "and lets two workers be at the same object.",
+            "and lets two workers work on the same object.",
             next="What is the only thing that a handler does in sample-controller?",
             diagnosis="handler-calls-worker",
             evidence=pipeline.lines(called),
@@ -177,8 +177,8 @@ def check_handlers(pipeline):
         raise Fail(
             "A way leads from the delta queue to the handlers.",
             f"None leads from {pipeline.shown('deltas')} to {pipeline.shown('handlers')}.",
-            why="Handlers hear of a change when it comes off the delta queue, after the indexer "
-            "has it.",
+            why="Handlers are told of a change when it is popped from the delta queue, after the "
+            "indexer has it.",
             next="What pops the delta queue has two things to do. The indexer is the first.",
             diagnosis="handlers-not-told",
         )
@@ -193,7 +193,7 @@ def check_handlers(pipeline):
 def check_keys(pipeline):
     pipeline.need("handlers", "queue", "worker")
     why = (
-        "A key is never out of date, and a hundred of the same are one. Queue the object and the "
+        "A key is never stale, and a hundred equal keys are one. Queue the object and the "
         "worker acts on what was true when it was queued."
     )
     way = pipeline.way("handlers", "queue")
@@ -215,8 +215,8 @@ def check_keys(pipeline):
     ]
     if wrong:
         raise Fail(
-            "On every arrow into the work queue travels a key.",
-            "An object travels on this one.",
+            "Every arrow into the work queue carries a key.",
+            "This one carries an object.",
             why=why,
             next="What in an object is enough to find it again later?",
             diagnosis="object-on-the-workqueue",
@@ -266,7 +266,7 @@ def check_read_back(pipeline):
                 "The lister that the worker asks reads from the indexer.",
                 f"No arrow joins {pipeline.shown('lister')} and {pipeline.shown('indexer')}.",
                 why="A lister holds nothing itself: it is a view of the indexer.",
-                next="Draw where the lister has its objects from.",
+                next="Draw where the lister gets its objects from.",
                 diagnosis="lister-without-indexer",
             )
     if not read and pipeline.way("indexer", "worker") is None:
@@ -274,8 +274,8 @@ def check_read_back(pipeline):
             "An arrow joins the worker with the indexer, or with the lister in front of it.",
             f"No arrow joins {pipeline.shown('worker')} with "
             f"{pipeline.shown('indexer', 'lister')}.",
-            why="All the worker has is a key. It has to ask what the object looks like now, and "
-            "the answer may be that it is gone.",
+            why="All the worker has is a key. It has to look up the object as it is now, and the "
+            "answer may be that it is gone.",
             next="The README's diagram has two arrows at «Process Item». Where does the second go?",
             diagnosis="no-way-back-to-the-cache",
         )
@@ -300,10 +300,10 @@ def check_loop(pipeline):
     ]
     if stored:
         raise Fail(
-            "The worker writes to the API server alone.",
+            "The worker writes only to the API server.",
             "It writes into its own cache, by this arrow.",
             why=why,
-            next="Delete the arrow: how does the worker's write come into the indexer all the same?",
+            next="Delete the arrow: how does the worker's write get into the indexer without it?",
             diagnosis="worker-writes-the-cache",
             evidence=[shown_edge(pipeline.graph, edge) for edge in stored],
         )
@@ -341,8 +341,8 @@ def check_guesses(submission, observe):
             f"There is none yet for: {', '.join(lacking)}.",
             why="A guess written down is what makes the reading of 4.2 quick: you look for a "
             "difference and not for everything.",
-            next="Guess from the names alone. It is put beside the truth in 4.2.8 and costs "
-            "nothing.",
+            next="Guess from the names alone. 4.2.8 shows it next to the right file; a wrong guess "
+            "costs nothing.",
             diagnosis="guess-missing",
         )
     unlike = [s for s, guess in guesses.items() if not re.search(r"\w\.\w+|\w/\w", guess)]
@@ -350,7 +350,7 @@ def check_guesses(submission, observe):
         raise Fail(
             "Each guess is a file, such as `tools/cache/reflector.go`.",
             f"For {unlike[0]} it says «{guesses[unlike[0]]}».",
-            why="Only a file can be compared with the file that it was.",
+            why="Only a file can be compared with the right file.",
             next="A name like `something.go` will do.",
             diagnosis="guess-is-no-file",
         )

@@ -34,7 +34,7 @@ def recorded(submission) -> recording.Recording:
             expected,
             str(error),
             why="Whether a controller repaired something can only be read from a record that "
-            "nobody has shortened or mended.",
+            "nobody has cut or edited.",
             next="Record again with `phase4 record 4.1.3`, and end with `done`.",
             diagnosis=error.diagnosis,
         ) from None
@@ -143,7 +143,7 @@ def _break_four_times(hand, running, namespace: str, rng) -> None:
 
 @check(
     "4.1.3/recording",
-    title="The recording is whole, and of one cluster",
+    title="The recording is complete, and of one cluster",
     points=1,
     evidence="live",
 )
@@ -164,7 +164,7 @@ def check_scaled(story, observe):
 
 @check(
     "4.1.3/deleted",
-    title="The Deployment is deleted by hand, and the controller makes it again",
+    title="The Deployment is deleted by hand, and the controller creates it again",
     points=1,
     evidence="live",
 )

@@ -185,10 +185,10 @@ class Story:
                 raise Fail(
                     f"After {happened}, {wanted}.",
                     f"{write.client} did it, and not the controller.",
-                    why="The lab shows what the controller does about a world that drifts. When "
-                    "you put it right yourself, there is nothing left for it to do.",
-                    next="Record again, and keep your hands still after each break until the "
-                    "Deployment is back.",
+                    why="The lab shows what the controller does about drift. When "
+                    "you repair it yourself, there is nothing left for it to do.",
+                    next="Record again, and change nothing after each break until the Deployment "
+                    "is back.",
                     diagnosis="repaired-by-hand",
                     evidence=self._lines(broken.write, write),
                 )
@@ -199,7 +199,7 @@ class Story:
             why="A Foo says what should be, all the time, and not only when it is edited.",
             next="Start the controller again and wait until the Deployment is there."
             if end
-            else "Look at what the controller said meanwhile; `phase4 timeline` shows its writes.",
+            else "Look at the controller's output at that time; `phase4 timeline` shows its writes.",
             diagnosis="not-repaired",
             evidence=self._lines(broken.write),
         )
@@ -253,7 +253,7 @@ class Story:
                 f"In the recording {happened}, and then it is started again.",
                 "The controller runs from beginning to end: it was never stopped and started again.",
                 why="An event that came while nobody listened is gone for good. That a controller "
-                "gets over that is what this lab is about.",
+                "recovers from that is what this lab is about.",
                 next="Type `stop`, break something, and `start` again.",
                 diagnosis="controller-never-down",
             )

@@ -39,9 +39,9 @@ class Driven:
     busy_key: str
     #: Versions that the busy key went through while its worker was held; None: no write to hold.
     burst: list[int] | None
-    #: How many lines had been printed when the worker was let go.
+    #: How many lines had been printed when the worker's write was answered.
     held_until: int
-    #: Whether the worker came to the last state of the burst, once it was let go.
+    #: Whether the worker then came to the last state of the burst.
     caught_up: bool
 
 
@@ -205,7 +205,7 @@ def _silent(running, at_last: list[StageLine]) -> Fail:
     return Fail(
         "Each line is there as soon as its stage has run.",
         f"The program's {len(at_last)} stage lines came all at once, when it was ended.",
-        why="A line that stays in a buffer is no use while you look for what hangs.",
+        why="A line that stays in a buffer is useless while you look for what hangs.",
         next="Flush after each line: print(..., flush=True).",
         diagnosis="not-flushed",
         evidence=[str(line) for line in at_last[:3]],
@@ -216,7 +216,7 @@ def _burst(drive: _Drive, name: str) -> tuple[list[int] | None, int, bool]:
     """Hold the worker in the middle of its first write for a Foo, and change the Foo meanwhile.
 
     Returns the Foo's versions meanwhile (None where there was no write to hold),
-    the number of lines printed when the worker was let go, and whether it came
+    the number of lines printed when the worker's write was answered, and whether it came
     to the last version afterwards.
     """
     # By name: another Foo's last write may still be on its way.
@@ -285,7 +285,7 @@ def check_lines(driven):
 
 @check(
     "4.1.4/true",
-    title="The reflector's lines are what the API server sent: nothing left out, nothing made up",
+    title="The reflector's lines are what the API server sent: nothing left out, nothing invented",
     points=2,
     evidence="live",
 )
@@ -339,10 +339,10 @@ def check_worker(driven):
     stage_lines.require_worker(driven.settled, driven.heard, failed_writes=driven.failed_writes)
     if not driven.caught_up:
         raise Fail(
-            "What changes while a worker has the key in hand is reconciled afterwards.",
+            "What changes while a worker has the key is reconciled afterwards.",
             f"{driven.busy_key} was changed {len(driven.burst)} times, up to {driven.burst[-1]}, "
             "while the worker waited for the API server; no reconcile of that state followed.",
-            why="The change was seen, and then lost for good: nobody will mention it again.",
+            why="The change was seen, and then lost: no event will mention it again.",
             next="Look at what your queue does with a key that is added while a worker has it.",
             diagnosis="last-change-lost",
             evidence=[str(x) for x in driven.lines if x.key == driven.busy_key][-6:],
@@ -359,10 +359,10 @@ def _require_exclusive(driven: Driven) -> None:
             and (line.version or 0) >= driven.burst[0]
         ):
             raise Fail(
-                "A key that a worker has in hand is given to nobody else.",
+                "A key that a worker has is given to no other worker.",
                 f"Line {line.number} reconciles {line.key} while the worker that has it still "
                 "waits for the API server's answer to its write.",
-                why="Either two workers are at one object, or the line was not printed by the "
+                why="Either two workers work on one object, or the line was not printed by the "
                 "stage whose name it has.",
                 next="Print each line where its stage does its work: `dequeue` and `reconcile` in "
                 "the worker's own thread.",
@@ -383,7 +383,7 @@ def check_decoupled(driven, observe):
         raise NotGraded(
             "The program writes a Deployment, so that its worker can be held in the middle of it.",
             "It wrote none for a new Foo.",
-            next="Keep the starter's reconcile: this lab adds lines and takes nothing away.",
+            next="Keep the starter's reconcile: this lab adds lines and removes nothing.",
             diagnosis="no-write-to-hold",
         )
     first, last = driven.burst[0], driven.burst[-1]
@@ -399,10 +399,10 @@ def check_decoupled(driven, observe):
         raise Fail(
             f"While the worker waits for the API server, the {len(driven.burst)} changes that "
             "arrive go all the way into the work queue.",
-            f"Handlers were told of {len(while_held)} of them before the worker was let go.",
+            f"Handlers were told of {len(while_held)} of them while the worker was held.",
             why="If one slow write stops the informer, the cache stops too, for every object: "
             "all other workers act on the past.",
-            next="Which thread runs your handlers, and does it ever do the worker's job?",
+            next="Which thread runs your handlers, and does it ever do the worker's work?",
             diagnosis="informer-blocked-by-worker",
             evidence=[str(line) for line in told[:4]],
         )
@@ -413,7 +413,7 @@ def check_decoupled(driven, observe):
         for line in driven.lines
     )
     observe("changes while the worker was busy", len(driven.burst))
-    observe("looks that the worker then took at them", looks)
+    observe("reconciles that the worker then did", looks)
 
 
 def _heard(running, namespace: str) -> list[Heard]:

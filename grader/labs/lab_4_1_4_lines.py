@@ -20,7 +20,7 @@ STAGES = ("reflector", "queue", "indexer", "handler", "enqueue", "dequeue", "rec
 WITH_OBJECT = ("reflector", "queue", "indexer", "handler")
 
 _WHY_ORDER = (
-    "Whoever is woken by a handler looks into the indexer. If the indexer were filled later, it "
+    "A worker that a handler wakes looks into the indexer. If the indexer were filled later, it "
     "would find the state before the change, and nobody would wake it again."
 )
 
@@ -157,7 +157,7 @@ def _lacking(lines: Sequence[StageLine], stages: Sequence[str], tail: Sequence[s
             "It prints no stage line at all."
             if nothing
             else f"It prints none for {', '.join(silent)}.",
-            why="A stage that you can't see is one you'll blame for nothing, or never.",
+            why="You can't debug a stage that you can't see.",
             next="On stdout, one JSON object a line, flushed at once: "
             '{"stage": "reflector", "key": "ns/name", "resourceVersion": "123"}',
             diagnosis="no-stage-lines" if nothing else "stage-never-printed",
@@ -180,7 +180,7 @@ def _lacking(lines: Sequence[StageLine], stages: Sequence[str], tail: Sequence[s
 def require_true(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
     """Fail unless the reflector lines are what the API server sent: no more, no less, in order."""
     sent = {(h.key, h.version) for h in heard}
-    why = "Lines that don't come from the stage itself tell a story, not what happened."
+    why = "Lines that don't come from the stage itself don't show what happened."
     for line in lines:
         if line.stage in WITH_OBJECT and (line.key, line.version) not in sent:
             raise Fail(
@@ -212,7 +212,7 @@ def require_true(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
                 "The reflector's lines about one Foo come in the order of its events.",
                 f"For {key} the API server sent {was}, and printed was {told}.",
                 why=why,
-                next="Print and hand on in the same place, in the reflector's own thread.",
+                next="Print and pass on in the same place, in the reflector's own thread.",
                 diagnosis="reflector-out-of-order",
             )
 
@@ -262,11 +262,11 @@ def require_order(lines: Sequence[StageLine], heard: Sequence[Heard]) -> None:
                     f"{each.key} at {each.version}: {names[1]} was printed first.",
                     why=_WHY_ORDER
                     if names == ("indexer", "handler")
-                    else "Each stage hands on to "
-                    "the next; a line that comes too early is not printed by its stage.",
+                    else "Each stage passes on to the "
+                    "next; a line that comes too early is not printed by its stage.",
                     next="Which of the two does your informer do first?"
                     if names == ("indexer", "handler")
-                    else "Print before handing on, not after: the next stage may be another thread.",
+                    else "Print before passing it on, not after: the next stage may be another thread.",
                     diagnosis="handler-before-indexer"
                     if names == ("indexer", "handler")
                     else "stages-out-of-order",
@@ -397,7 +397,7 @@ def require_worker(
                 raise Fail(
                     "A key that was taken off the queue is reconciled before it is taken again.",
                     f"{line.key} is dequeued twice with no reconcile between.",
-                    why="Two workers at one object undo each other's work.",
+                    why="Two workers on one object undo each other's work.",
                     next="Print `reconcile` right after the look-up, on every path, also when the "
                     "object is gone.",
                     diagnosis="dequeued-twice",
@@ -427,7 +427,7 @@ def require_worker(
                     "A reconcile is of a key that was just taken off the queue.",
                     f"Line {line.number} reconciles {line.key}, which nobody has dequeued.",
                     why="What is not taken off the queue is not protected by it: two workers may "
-                    "be at it.",
+                    "work on it.",
                     next="Print `dequeue` where the queue hands the key out, first of all.",
                     diagnosis="reconcile-without-dequeue",
                     evidence=[str(line)],
@@ -450,17 +450,17 @@ def require_worker(
                     f"dequeued, the indexer had {known}.",
                     why="Acting on what an event said means acting on the past: the late write "
                     "carries older state than the one before it.",
-                    next="Where does your worker have the object from? Ask the indexer, by key, "
+                    next="Where does your worker get the object from? Ask the indexer, by key, "
                     "after the dequeue.",
                     diagnosis="acted-on-event-payload",
                     evidence=[str(line)],
                 )
     for key, line in last_enqueue.items():
         raise Fail(
-            "What was enqueued is dequeued in the end.",
+            "What was enqueued is eventually dequeued.",
             f"{key} was enqueued by line {line.number} and never dequeued after that.",
             why="A change that arrives while its key is being worked on must not be lost: the "
-            "queue hands the key out once more.",
+            "queue hands the key out again.",
             next="Look at what your queue does with a key that is added while a worker has it.",
             diagnosis="last-change-lost",
             evidence=[str(line)],

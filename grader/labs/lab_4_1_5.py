@@ -265,7 +265,7 @@ def _outcome(came_back: bool) -> Outcome:
 
 @check(
     "4.1.5/predicted",
-    title="What becomes of each of the six edits is predicted, right or wrong",
+    title="What happens to each of the six edits is predicted, right or wrong",
     points=2,
     evidence="written",
 )
@@ -275,7 +275,7 @@ def check_predicted(predictions):
 
 @check(
     "4.1.5/owned",
-    title="The controller puts back what it owns: the managed field, the replicas, the status",
+    title="The controller restores what it owns: the managed field, the replicas, the status",
     points=2,
     evidence="live",
 )
@@ -285,8 +285,8 @@ def check_owned(measured):
         raise Fail(
             "What the controller itself sets is put back after somebody changed it by hand.",
             f"The controller left it as it was: {', '.join(left)}.",
-            why="The Foo still says what should be. A controller that only acts on changes of "
-            "the Foo lets the world drift away from it.",
+            why="The Foo still says what should be. A controller that only acts on changes of the "
+            "Foo lets the cluster drift away from it.",
             next="Compare each field that you write with what is there, whenever the child or the "
             "Foo's status changes, and not only when the Foo's spec does.",
             diagnosis=f"not-put-back-{left[0].replace(' ', '-')}",
@@ -305,7 +305,7 @@ def check_foreign(measured, predictions):
             raise Fail(
                 f"The {edit} is still there after the controller's next write, as you predicted.",
                 "It was gone after this write." if measured[edit].evidence else "It was gone.",
-                why="Whoever set it was not asked. Two controllers that each replace the whole "
+                why="Its owner was not asked. Two controllers that each replace the whole "
                 "object undo each other for ever.",
                 next="Send only the fields that are yours (server-side apply, or a patch of "
                 "those), or start from the object as it is now and not from an empty one.",

@@ -216,12 +216,12 @@ def check_one_worker(seen):
     threads = threads if isinstance(threads, dict) else {}
     if threads != {"overlaps": 0, "lost": 0, "waiting": 0, "stuck": 0}:
         raise Fail(
-            "Four workers at 400 adds: no key with two of them, no add without a get after it, "
+            "Four workers and 400 adds: no key with two of them, no add without a get after it, "
             "and all end at the shut-down.",
             f"{threads.get('overlaps', '?')} times two had the same key, {threads.get('lost', '?')} "
             f"keys' last add was not acted on, {threads.get('waiting', '?')} keys waited beside idle "
             f"workers, {threads.get('stuck', '?')} workers did not end.",
-            why="One call after the other your queue is right; with several threads it is not.",
+            why="With one call after another your queue is right; with several threads it is not.",
             next="Every method must look at the sets and change them under one lock, and a waiting "
             "get must look again after it was woken.",
             diagnosis="not-thread-safe",
@@ -240,8 +240,8 @@ def check_shut_down(seen):
     if got != [_got("a"), _got("b"), "shutdown"]:
         dropped = "shutdown" in got[:2]
         raise Fail(
-            "Two keys were queued before the shut-down: both are handed out, then workers are "
-            "told that it is over.",
+            "Two keys were queued before the shut-down: both are handed out, then workers are told "
+            "that the queue is shut down.",
             f"Three gets gave {', '.join(map(str, got))}.",
             why="What is in the queue is work that somebody asked for. Dropping it leaves an "
             "object half done until the process starts again."
@@ -287,7 +287,7 @@ def check_drain(seen):
             "It did not, within five seconds after that.",
             why="Then a process that is told to stop never ends, and is killed in the middle of "
             "something.",
-            next="Who wakes up the one that waits in the drain?",
+            next="Who wakes the thread that waits in the drain?",
             diagnosis="drain-never-ends",
             evidence=traces.shown({"ops": DRAIN}, seen["drain"]),
         )
@@ -313,7 +313,7 @@ def check_drain(seen):
         raise Fail(
             "A plain shut-down after a drain ends the drain's wait.",
             "The drain went on waiting.",
-            why="It is the second Ctrl-C: whoever cannot wait any longer must have a way out.",
+            why="It is the second Ctrl-C: it must be possible to stop waiting.",
             next="ShutDown sets a second flag besides the one that says «shutting down».",
             diagnosis="drain-cannot-be-ended",
             evidence=traces.shown({"ops": DRAIN_OVER}, seen["drain over"]),
@@ -331,7 +331,7 @@ def check_like_client_go(seen, random_traces, observe):
         traces.compare(
             one,
             seen[str(i)],
-            why="Everything that stands on this queue was written against client-go's behaviour, "
+            why="Everything that uses this queue was written against client-go's behaviour, "
             "corners included.",
             diagnosis="unlike-client-go",
         )

@@ -194,7 +194,7 @@ def check_limiter(replayed):
         "key begins at 0.25; and so does the first after forget.",
         f"{what}: {', '.join(map(str, seen))}.",
         why="A wait that does not grow keeps hitting what is down already; one that is shared "
-        "punishes objects that are well.",
+        "delays objects that are fine.",
         next=NEXT,
         diagnosis=diagnosis,
     )
@@ -209,7 +209,7 @@ def check_limiter(replayed):
 def check_delays(replayed):
     facts = (
         ("at once", 1, True, "A delay of nothing is no delay.", "delay-of-nothing"),
-        ("not yet", 1, False, "Nothing comes before its time.", "comes-too-early"),
+        ("not yet", 1, False, "No key comes before its time.", "comes-too-early"),
         ("not yet", 3, True, "After its delay the key is in the queue.", "never-comes"),
         ("sooner", 3, True, "Asked for in 0.5 s and in 0.125 s, a key comes after 0.125 s.", "later-wins"),
         ("sooner", 6, False, "A key that was asked for twice comes once.", "comes-twice"),
@@ -364,8 +364,8 @@ def measured(submission, run, api, namespace, observe) -> Measured:
 def _require_retries(gaps: list[float], count: int, what: str, evidence: list[str]) -> None:
     if len(gaps) < count:
         raise Fail(
-            f"After each of {count} failed writes {what} is tried again.",
-            f"It was tried again {len(gaps)} times, and then no more.",
+            f"After each of {count} failed writes {what} is retried.",
+            f"It was retried {len(gaps)} times, and then no more.",
             why="An error that is swallowed leaves the object as it is, for as long as nothing "
             "else happens to it.",
             next="What does process_next say to the queue when reconcile fails? And does it say "
@@ -392,8 +392,8 @@ def check_growth(measured):
         raise Fail(
             f"Gap {n} is {_formula(n):.2f} s or a little more.",
             f"It was {gap:.3f} s; the last of {FIRST} was {last:.3f} s.",
-            why="Whoever is down already is hit again and again; with a thousand objects it never "
-            "gets up."
+            why="A server that is down already gets request after request; with a thousand objects "
+            "it never recovers."
             if hot
             else "A pause that does not grow is too long for a hiccup and too short for an outage.",
             next="Add puts a key back at once. Which call asks the limiter first?"

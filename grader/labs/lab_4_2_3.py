@@ -251,7 +251,7 @@ def check_deletes(seen):
             "A tombstone and a DELETED event of the same key are one deletion: the event's, which "
             "has the final state.",
             f"The pop gave {_shown(pops[-1:])}.",
-            why="A relist and the watch both tell of one deletion; a cleanup must not run twice."
+            why="A relist and the watch both report one deletion; a cleanup must not run twice."
             if twice
             else "The tombstone's state may be old; the event's is the last there was.",
             next="See `isDeletionDup` in client-go's delta_fifo.go: which of the two does it keep?",
@@ -262,7 +262,7 @@ def check_deletes(seen):
         raise Fail(
             "A deletion of a key that neither the queue nor the consumer knows is dropped.",
             f"It was queued: {_shown(_pops(seen, 'unknown'))}.",
-            why="A relist has told of it already; handlers would hear of it twice.",
+            why="A relist has reported it already; handlers would be told of it twice.",
             next=NEXT,
             diagnosis="reports-unknown-delete",
             evidence=traces.shown(MADE["unknown"], seen["unknown"]),
@@ -293,7 +293,7 @@ def check_replace(seen):
         raise Fail(
             f"The consumer has a and b, the list b and c: {_shown([right])}.",
             f"It gave {_shown(pops)}.",
-            why="This is the delete that no watch has told of. Without it the object stays in the "
+            why="This is the delete that no watch has reported. Without it the object stays in the "
             "cache for ever."
             if diagnosis == "no-tombstone"
             else "Handlers must be able to tell a deletion that was seen from one that was "
@@ -308,7 +308,7 @@ def check_replace(seen):
             "What is still queued and not in the list gets a tombstone too, with the newest "
             "queued state.",
             f"The pop gave {_shown(queued)}.",
-            why="The consumer has not heard of the object yet; it would keep it.",
+            why="The consumer does not have the object yet; it would keep it.",
             next="There are two places where something can be known: the queue, and the consumer.",
             diagnosis="forgets-the-queued",
             evidence=traces.shown(MADE["queued and gone"], seen["queued and gone"]),
@@ -318,7 +318,7 @@ def check_replace(seen):
         raise Fail(
             "has_synced is true when everything of the first list was popped, and not before.",
             f"Before the list, after it, after one pop, after both: {synced}.",
-            why="Whoever starts on a half-filled cache concludes that the rest does not exist.",
+            why="A controller that starts on a half-filled cache concludes that the rest does not exist.",
             next="Count what the first list queued; count down at each pop.",
             diagnosis="synced-too-early" if True in synced[:3] else "never-synced",
             evidence=traces.shown(MADE["synced"], seen["synced"]),
@@ -358,7 +358,7 @@ def check_replace(seen):
 
 @check(
     "4.2.3/resync",
-    title="A resync gives Sync for what the consumer has, except where there is news in the queue",
+    title="A resync gives Sync for what the consumer has, except where a newer delta is queued",
     points=1,
     evidence="build",
 )
@@ -392,7 +392,7 @@ def check_lock(seen):
     if outcome != {"let_in": False}:
         raise Fail(
             "Pop holds the queue's lock while it calls process.",
-            "Another thread's add was let in before process had ended.",
+            "Another thread's add succeeded before process had ended.",
             why="Between the pop and the update of the store the key is in neither; a Replace at "
             "that moment would not find it, and no tombstone would be made.",
             next="Call process before you leave the lock.",
@@ -458,7 +458,7 @@ def check_predictions(answers, seen, observe):
 
 @check(
     "4.2.3/citations",
-    title="The line that makes two deletions one is cited, and the one that looks at nothing and appends",
+    title="The line that merges two deletions is cited, and the one that always appends",
     points=2,
     evidence="claim",
 )

@@ -157,7 +157,7 @@ def story(submission, run, api, namespace) -> Run:
 
 @check(
     "4.2.4/seen",
-    title="A delete that the watch tells of is cleaned up after",
+    title="The program cleans up after a delete that the watch delivered",
     points=1,
     evidence="live",
 )
@@ -174,7 +174,7 @@ def check_seen(story):
 
 @check(
     "4.2.4/tombstone",
-    title="A delete that the watch never told of is cleaned up after, and nobody dies of it",
+    title="The program cleans up after a delete that the watch never delivered, and survives it",
     points=3,
     evidence="live",
 )
@@ -223,7 +223,7 @@ def check_new_uid(story):
         raise Fail(
             "An app was deleted and made again unseen: the old one's record is removed.",
             "It is still there." if not story.ended else f"The program {story.ended}.",
-            why="Nobody tells of this delete, not even a tombstone: it arrives as an update.",
+            why="No DELETED event and no tombstone report this delete: it arrives as an update.",
             next="Compare the UIDs of old and new in the update handler.",
             diagnosis="new-uid-not-noticed",
             evidence=[*story.writes, *story.tail],
@@ -241,8 +241,8 @@ def check_cache(story):
         raise Fail(
             f"The last cache printed is {json.dumps(story.truth)}.",
             f"It is {story.cache_seen}.",
-            why="Everything a controller does it concludes from its cache. What stays in there "
-            "for ever is worked on for ever.",
+            why="Everything a controller does it concludes from its cache. It keeps working on "
+            "whatever stays in there.",
             next="After a list the cache is the list, and nothing else.",
             diagnosis="cache-wrong",
             evidence=story.tail,

@@ -24,8 +24,8 @@ ETCD, CACHE = "The resourceVersion for the provided watch is too old", "too old 
 #: The headings of answers.md under which the chain is cited, from etcd to the client.
 LAYERS = ("etcd says it", "The API server passes it on", "The client acts on it")
 WHY = (
-    "A 410 is the one error that waiting does not cure: that version will never come back. "
-    "Whoever asks for it again gets it again."
+    "A 410 is the one error that waiting does not solve: that version will never come back. Each "
+    "request for it gets the same answer."
 )
 
 
@@ -68,7 +68,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
     if episode.resumed and not any(words in said for said in episode.said):
         # The grader was refused a moment before.
         raise Unknown(
-            f"The dead resourceVersion is refused by {episode.layer}.",
+            f"The compacted resourceVersion is refused by {episode.layer}.",
             f"It said {episode.said[:3] or 'nothing'}.",
         )
     if episode.ended:
@@ -85,7 +85,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
         raise Fail(
             f"One 410 costs a few requests, at most {MOST_REQUESTS}.",
             f"There were {episode.asked}.",
-            why="When an API server starts again, every controller's watch ends at once, and many "
+            why="When an API server restarts, every controller's watch ends at once, and many "
             "resume from versions that it does not know. If each of them comes back without a "
             "pause, the API server does not.",
             next="Where is the pause between two attempts?",
@@ -94,7 +94,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
         )
     if episode.right:
         return
-    if episode.resumed >= 2 and not episode.anew:
+    if episode.resumed >= 2 and not episode.relisted:
         raise Fail(
             "After the 410 the whole state is asked for.",
             f"A version from before the compaction was asked for {episode.resumed} times, and "
@@ -104,10 +104,10 @@ def _require_recovery(episode: Episode, words: str) -> None:
             diagnosis="resumes-the-dead-version",
             evidence=episode.evidence,
         )
-    if episode.anew and episode.anew == episode.anew_of_old:
+    if episode.relisted and episode.relisted == episode.relisted_old:
         raise Fail(
-            "Where even a list at the dead version is refused, the newest state is asked for.",
-            f"The whole state was asked for {episode.anew} times, and always at a version from "
+            "Where even a list at the compacted version is refused, the newest state is asked for.",
+            f"The whole state was asked for {episode.relisted} times, and always at a version from "
             "before the compaction.",
             why=WHY,
             next="After a list or a watch-list was refused with 410, which version is asked for?",
@@ -117,7 +117,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
     raise Fail(
         f"Within {PATIENCE:g} s the cache has what the API server has.",
         f"It has {episode.cache}.",
-        why="Everything that happened while nobody watched is in no event any more. Only a list, "
+        why="No event will deliver what happened while nobody watched. Only a list, "
         "or a watch-list, has it.",
         next="An ERROR event in a watch has a Status for an object: what becomes of it?",
         diagnosis="cache-stays-wrong",
@@ -127,7 +127,7 @@ def _require_recovery(episode: Episode, words: str) -> None:
 
 @check(
     "4.2.5/etcd",
-    title="etcd refuses the dead version: the cache is right soon afterwards, without a hot loop",
+    title="etcd refuses the compacted version: the cache is right soon afterwards, without a hot loop",
     points=3,
     evidence="live",
 )
@@ -137,7 +137,7 @@ def check_etcd(etcd_episode):
 
 @check(
     "4.2.5/calm",
-    title="An API server that refuses everything is asked now and then, not in a stream",
+    title="An API server that refuses everything gets few requests, not a stream",
     points=2,
     evidence="live",
 )
@@ -180,7 +180,7 @@ def answers(submission):
 
 @check(
     "4.2.5/chain",
-    title="The chain is cited at all three layers: compacted, 410, asked anew",
+    title="The chain is cited at all three layers: compacted, 410, listed again",
     points=2,
     evidence="claim",
 )

@@ -45,8 +45,8 @@ class Episode:
     #: a version.
     asked: int = 0
     resumed: int = 0
-    anew: int = 0
-    anew_of_old: int = 0
+    relisted: int = 0
+    relisted_old: int = 0
     #: Requests while everything was refused, and a line for each of the first.
     while_refused: int = 0
     refused: list[str] = field(default_factory=list)
@@ -253,12 +253,12 @@ class Story:
         episode.right = self.cache() == truth
         after, begun = asked(), self.moments["held"]
         episode.asked, episode.resumed = len(after), len(resumed())
-        anew = [e for e in after if whole(e)]
-        episode.anew = len(anew)
-        episode.anew_of_old = len([e for e in anew if _older(e, newest)])
-        answered = [e for e in anew if e.status == 200]
+        relists = [e for e in after if whole(e)]
+        episode.relisted = len(relists)
+        episode.relisted_old = len([e for e in relists if _older(e, newest)])
+        answered = [e for e in relists if e.status == 200]
         if answered:
-            self.moments["anew"] = answered[0].t_request
+            self.moments["relisted"] = answered[0].t_request
         refusals = self._refusals(mark)
         if refusals:
             self.moments["refused"] = refusals[0][0]
@@ -306,7 +306,7 @@ class Story:
                 *([pictures.Lane("API server", spans=server)] if server else []),
                 pictures.Lane("watch", [pictures.Span(0.0, at["ended"], "events held back")]),
                 lane("resumed", "refused", "410"),
-                lane("asked anew", "anew", "the whole state"),
+                lane("listed again", "relisted", "the whole state"),
                 pictures.Lane(
                     "cache",
                     [pictures.Span(at["changed"], end, "wrong")],

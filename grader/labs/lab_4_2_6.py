@@ -74,7 +74,7 @@ class Story:
         self.held: list[Status] = []
         self.filling: list[Status] = []
         self.frozen: list[Status] = []
-        self.thawed: list[Status] = []
+        self.resumed: list[Status] = []
         self.relisted: list[Status] = []
         self.behind: int | None = None
         self.caught_up = False
@@ -161,7 +161,7 @@ def held(submission, run, api, namespace) -> Story:
 def filled(held) -> Story:
     """The list comes, and goes to a slow handler."""
     story = held
-    story.running.wire.rules.thaw()
+    story.running.wire.rules.clear()
     story.reached(
         lambda: story.reads() > 0,
         lambda s: s.seen >= 2,
@@ -191,10 +191,10 @@ def filled(held) -> Story:
 
 
 @pytest.fixture(scope="module")
-def thawed(filled, observe) -> Story:
+def resumed(filled, observe) -> Story:
     """The watch is frozen, objects are changed, and it goes on."""
     story, running = filled, filled.running
-    running.wire.rules.add("freeze watch configmaps")
+    freeze = running.wire.rules.add("freeze watch configmaps")
     before, changed = story.versions(), []
     frozen_at = time.time()
     for i in range(WRITES):
@@ -211,22 +211,22 @@ def thawed(filled, observe) -> Story:
         for e in running.timeline.exchanges(by="status")
         if e.verb in ("get", "list") and e.t_request > frozen_at
     ][:6]
-    running.wire.rules.thaw()
+    freeze.remove()
     story.caught_up = story.reached(
         lambda: all(story.brought(name, truth[name]) for name in list(truth)[:WRITES]),
         lambda s: s.cache == truth,
         lambda s: sorted(s.cache.items()),
         "gets what was held back",
     )
-    story.thawed = story.part()
+    story.resumed = story.part()
     _picture(story, before, changed, truth, observe)
     return story
 
 
 @pytest.fixture(scope="module")
-def relisted(thawed) -> Story:
+def relisted(resumed) -> Story:
     """The watch ends with a 410."""
-    story = thawed
+    story = resumed
     before = story.reads()
     story.running.wire.rules.add("error 410 watch configmaps")
     story.running.until(
@@ -238,7 +238,7 @@ def relisted(thawed) -> Story:
 
 
 def _picture(story: Story, before: dict, changed: list, truth: dict, observe) -> None:
-    points = story.held + story.filling + story.frozen + story.thawed
+    points = story.held + story.filling + story.frozen + story.resumed
     start = points[0].t
 
     def current(status: Status) -> int:
@@ -250,9 +250,9 @@ def _picture(story: Story, before: dict, changed: list, truth: dict, observe) ->
     same = [(s.t - start, current(s)) for s in points]
     synced = [(s.t - start, OBJECTS if s.handler else 0) for s in points]
     observe(
-        "cache against truth",
+        "cache against API server",
         pictures.chart(
-            "Cache against truth",
+            "Cache against API server",
             f"How many of {OBJECTS} objects the cache has as the API server has them: it fills, is "
             f"behind by {WRITES} while the watch is frozen, and catches up. HasSynced is true "
             "from when the handler has seen the first list, and stays so.",
@@ -309,7 +309,7 @@ def check_handlers_saw_it(filled):
             "Some time after the list the handler's HasSynced is true.",
             f"It never was; the handler had seen {max((s.seen for s in everything), default=0)} of "
             f"{OBJECTS} objects.",
-            why="Whoever waits for it waits for ever.",
+            why="A controller that waits for it waits for ever.",
             next="After the last object of the list, who looks whether that was all?",
             diagnosis="never-true",
         )
@@ -350,7 +350,7 @@ def check_handlers_saw_it(filled):
 def check_stays(relisted):
     for what, statuses in (
         ("while the watch was frozen", relisted.frozen),
-        ("after the watch had caught up", relisted.thawed),
+        ("after the watch had caught up", relisted.resumed),
         ("in the relist after a 410", relisted.relisted),
     ):
         back = next((s for s in statuses if not s.handler or not s.informer), None)
@@ -360,8 +360,8 @@ def check_stays(relisted):
                 "HasSynced is never false again.",
                 f"The {who} was false {what}.",
                 why="It is a promise about one moment, and that moment is over. Code that waits "
-                "for it at the start does not look again; what flips back is believed by no one.",
-                next="Remember that it was true, and do not work it out anew.",
+                "for it at the start does not look again; a value that flips back helps nobody.",
+                next="Remember that it was true; do not compute it again.",
                 diagnosis="flips-back"
                 if any(s.handler for s in relisted.filling)
                 else "never-true",
@@ -374,8 +374,8 @@ def check_stays(relisted):
     points=2,
     evidence="live",
 )
-def check_behind(thawed):
-    if thawed.polls:
+def check_behind(resumed):
+    if resumed.polls:
         raise Fail(
             "HasSynced and the cache are read without a request.",
             "Requests were sent while the watch was frozen.",
@@ -383,18 +383,18 @@ def check_behind(thawed):
             "thousand controllers, it is the API server that pays.",
             next="What the cache has is known without asking anybody.",
             diagnosis="polls-the-api",
-            evidence=thawed.polls,
+            evidence=resumed.polls,
         )
-    if thawed.behind != WRITES:
+    if resumed.behind != WRITES:
         raise Fail(
             f"{WRITES} objects were changed while the watch was frozen: the cache has {WRITES} old "
             "versions.",
-            f"It has {thawed.behind}.",
+            f"It has {resumed.behind}.",
             why="Only what the cache says is a picture of the cache.",
             next="Print what the informer's store has, and nothing else.",
             diagnosis="not-the-cache",
         )
-    if not thawed.caught_up:
+    if not resumed.caught_up:
         raise Fail(
             "When the watch goes on, the cache gets every change.",
             "It did not: they came over the wire, and the cache printed stayed as it was.",

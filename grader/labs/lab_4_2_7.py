@@ -95,9 +95,9 @@ class _Run:
     #: When the children were known; the time from then to the first delete.
     since: float = 0.0
     after: float = 0.0
-    #: When its list was let go, or it was ended.
+    #: When its list was no longer held, or it was ended.
     until: float = 0.0
-    #: Children of owners that are gone, before and after the list was let go.
+    #: Children of owners that are gone, before and after the list was no longer held.
     destroyed: tuple[str, ...] = ()
     lost_later: tuple[str, ...] = ()
     orphan_kept: bool = True
@@ -234,8 +234,8 @@ def held(submission, run, api, new_namespace) -> list[_Run]:
 
 
 @pytest.fixture(scope="module")
-def released(held) -> list[_Run]:
-    """The same, some time after the lists were let go."""
+def unheld(held) -> list[_Run]:
+    """The same, some time after the lists were no longer held."""
     if any(each.destroyed for each in held):
         raise NotGraded(
             "What is pruned after the sync can be told from what was before.",
@@ -244,7 +244,7 @@ def released(held) -> list[_Run]:
             diagnosis="destroyed-before",
         )
     for each in held:
-        each.running.wire.rules.thaw()
+        each.running.wire.rules.clear()
         each.until = time.time()
     for each in held:
         if each.running.exited:
@@ -316,7 +316,7 @@ def check_waits(held):
             "waits-for-one-cache",
             f"{count} children were deleted while the {outcome.kind} were held back; while the "
             "other kind of owner was, none.",
-            "How many caches does the conclusion rest on? Each of them must have synced.",
+            "On how many caches does the conclusion rely? Each of them must have synced.",
         )
     elif outcome.after > AT_ONCE:
         diagnosis, seen, next_ = (
@@ -334,8 +334,8 @@ def check_waits(held):
     raise Fail(
         "Nothing is deleted as long as the list of some owners has not come.",
         seen,
-        why="An empty cache says that nothing exists. A controller that believes it deletes "
-        "everything that it looks after, in every namespace, within a second.",
+        why="An empty cache says that nothing exists. A controller that trusts it deletes "
+        "everything that it manages, in every namespace, within a second.",
         next=next_,
         diagnosis=diagnosis,
         evidence=list(outcome.evidence),
@@ -348,9 +348,9 @@ def check_waits(held):
     points=2,
     evidence="live",
 )
-def check_prunes(released, observe):
-    observe("with the wait", _picture("With the wait", released))
-    for outcome in released:
+def check_prunes(unheld, observe):
+    observe("with the wait", _picture("With the wait", unheld))
+    for outcome in unheld:
         if outcome.orphan_kept:
             raise Fail(
                 "When the lists have come, the child whose owner does not exist is deleted.",
@@ -366,8 +366,8 @@ def check_prunes(released, observe):
                 next="Which cache was asked for its owner, and had it synced?",
                 diagnosis="deletes-the-owned",
             )
-    free = next(outcome for outcome in released if not outcome.kind)
-    slowest = max(outcome.delay for outcome in released if outcome.kind)
+    free = next(outcome for outcome in unheld if not outcome.kind)
+    slowest = max(outcome.delay for outcome in unheld if outcome.kind)
     if free.delay - slowest > BY_THE_CLOCK:
         raise Fail(
             "The orphan is pruned as soon as the last list has come.",

@@ -46,7 +46,7 @@ def pipeline(submission):
         raise NotGraded(
             "pipeline.mmd holds your drawing.",
             "It is still the starter's.",
-            next="Begin with yours of 4.1.1, and put right what you have learnt since.",
+            next="Begin with yours of 4.1.1, and correct what you know better now.",
             diagnosis="nothing-handed-in",
         )
     return Pipeline(mermaid.require(text, name="pipeline.mmd"))
@@ -54,7 +54,7 @@ def pipeline(submission):
 
 @check(
     "4.2.8/drawing",
-    title="The drawing has every stage, and what goes from which to which",
+    title="The drawing has every stage, and what passes between them",
     points=2,
     evidence="written",
 )

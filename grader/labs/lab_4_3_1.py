@@ -132,7 +132,7 @@ def _wait_served(probe: Probe) -> None:
             time.sleep(0.05)
 
 
-WHY_SERVER = "What the server does not refuse, every operator has to expect, for ever."
+WHY_SERVER = "Every operator has to expect, for ever, what the server does not refuse."
 
 
 @check(
@@ -165,8 +165,8 @@ def check_validation(probe):
             "The server refuses a WebApp that cannot be.",
             f"It accepts one {'; one '.join(taken)}.",
             why=WHY_SERVER,
-            next="required, minLength, minimum, maximum, type, pattern: in the schema, so that "
-            "the server says no.",
+            next="required, minLength, minimum, maximum, type, pattern: in the schema, so that the "
+            "server refuses it.",
             diagnosis="not-validated",
         )
     if not probe.refused(probe.webapp("n" * 64)):
@@ -229,8 +229,8 @@ def check_immutable(probe):
     raise Fail(
         "An update of spec.host is refused.",
         "It is accepted.",
-        why="The record was made under the old host: an operator that never heard of it will not "
-        "take it away.",
+        why="The record was made under the old host: an operator that does not know it will not "
+        "delete it.",
         next="A CEL rule on the field: `self == oldSelf`.",
         diagnosis="host-can-be-changed",
     )
@@ -238,7 +238,7 @@ def check_immutable(probe):
 
 @check(
     "4.3.1/status",
-    title="The status is a subresource: each of the two doors lets only its own half through",
+    title="The status is a subresource: the two endpoints each accept only their own half",
     points=3,
     evidence="live",
 )
@@ -285,7 +285,7 @@ def check_status(probe):
         raise Fail(
             "observedGeneration, replicas, readyReplicas and conditions are stored as written.",
             f"Of what was written, {', '.join(lost)} came back different or not at all.",
-            why="What the schema does not have is dropped, without a word.",
+            why="What the schema does not have is dropped without an error.",
             next="Give status the same care as spec.",
             diagnosis="status-fields-dropped",
         )
@@ -320,7 +320,7 @@ def check_columns(probe, crd):
         raise Fail(
             "kubectl's table has a column for the host, the wanted and the ready replicas.",
             f"There is none for {', '.join(sorted(missing))}.",
-            why="Whoever is on call looks at this table first.",
+            why="On call you look at this table first.",
             next="additionalPrinterColumns.",
             diagnosis="columns-missing",
         )
@@ -437,7 +437,7 @@ def _differences(wanted: Any, seen: Any, at: str = "") -> list[str]:
 
 @check(
     "4.3.1/client",
-    title="The typed client writes, the informer hears, the lister reads without asking the server",
+    title="The typed client writes, the informer gets the events, the lister reads without a request",
     points=3,
     evidence="live",
 )
@@ -493,7 +493,7 @@ def check_client(submission, run, api, namespace):
             f"There were {len(reads)} GETs of the object."
             if reads
             else "There was no watch of WebApps.",
-            why="A controller that asks the server for each look is a load test.",
+            why="A controller that sends a request for each look-up is a load test.",
             next="Wait for the informer's event, then look the object up by the lister.",
             diagnosis="asked-the-server",
             evidence=[describe(e, start) for e in reads[:4]],

@@ -154,7 +154,7 @@ def check_converges(suite):
 
 @check(
     "4.3.2/changes",
-    title="A change of size adds or removes the difference; a new image reaches every Pod",
+    title="Scaling adds or removes the difference; a new image reaches every Pod",
     points=3,
     evidence="live",
 )
@@ -164,7 +164,7 @@ def check_changes(suite):
 
 @check(
     "4.3.2/drift",
-    title="A Pod or a record that is deleted, edited or has failed is put right",
+    title="A Pod or a record that is deleted, edited or has failed is repaired",
     points=3,
     evidence="live",
 )
@@ -194,7 +194,7 @@ def check_others(suite):
 
 @check(
     "4.3.2/cleanup",
-    title="A deleted WebApp goes when its record is gone, and nothing is made meanwhile",
+    title="A deleted WebApp goes when its record is gone, and nothing is created meanwhile",
     points=3,
     evidence="live",
 )

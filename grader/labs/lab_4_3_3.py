@@ -188,7 +188,7 @@ def _require(outcomes: dict, name: str, what: str, hint: str) -> None:
                 one,
                 why="The point of the lab is what a fake cannot show: this one shows it."
                 if operator == "wrong"
-                else "A test that is red for what is right is switched off within a week.",
+                else "A test that is red for a right operator is switched off within a week.",
             )
     one = mine["real", "right"]
     if one.code == RED:
@@ -196,7 +196,7 @@ def _require(outcomes: dict, name: str, what: str, hint: str) -> None:
             "It is red for the right operator on the real server.",
             "red-for-the-right",
             one,
-            why="A test that is red for what is right is switched off within a week.",
+            why="A test that is red for a right operator is switched off within a week.",
         )
     one = mine["real", "wrong"]
     if one.code == GREEN:
@@ -204,13 +204,13 @@ def _require(outcomes: dict, name: str, what: str, hint: str) -> None:
             f"It is green for {what} on the real server.",
             "blind",
             one,
-            why="It would have let the fault through, as the fake did.",
+            why="It would have missed the fault, as the fake did.",
         )
 
 
 @check(
     "4.3.3/stale",
-    title="Red for the operator that writes on a stale version and takes a 409 for done",
+    title="Red for the operator that writes with a stale version and treats a 409 as success",
     points=3,
     evidence="live",
 )
@@ -218,7 +218,7 @@ def check_stale(outcomes):
     _require(
         outcomes,
         "stale",
-        "the operator that writes every status on the version it saw first",
+        "the operator that writes every status with the version it saw first",
         "Its first status gets through. Make it write a second one, and look at that.",
     )
 
@@ -248,7 +248,7 @@ def check_schema(outcomes):
     _require(
         outcomes,
         "schema",
-        "the operator whose condition has a status that the schema does not know",
+        "the operator whose condition has a status that the schema does not allow",
         f"Is there a condition of type Ready at all? On the fake there is. {contract.KIND}s have a "
         "schema on the real server alone.",
     )
@@ -264,7 +264,7 @@ def check_defaults(outcomes):
     _require(
         outcomes,
         "defaults",
-        "the operator that compares a Pod with what it sent, and makes it again",
+        "the operator that compares a Pod with what it sent, and replaces it",
         "A real server fills in some twenty fields of a Pod. To this operator no Pod is ever the "
         "one it wants. What does its status say then, and for how long? `schema` is for this too.",
     )
@@ -272,7 +272,7 @@ def check_defaults(outcomes):
 
 @check(
     "4.3.3/visible",
-    title="Red for the operator that makes again what it has not heard of yet",
+    title="Red for the operator that creates again what its cache does not have yet",
     points=3,
     evidence="live",
 )
@@ -280,7 +280,7 @@ def check_visible(outcomes):
     _require(
         outcomes,
         "visible",
-        "the operator that makes again what its cache has not heard of",
+        "the operator that creates again what its cache does not have yet",
         "The Pods that were too many are deleted soon. Count every Pod there ever was: watch from "
         "the beginning, and remember UIDs.",
     )

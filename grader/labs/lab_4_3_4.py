@@ -176,9 +176,9 @@ def check_edge(tables, predicted, observe):
     raise Fail(
         "In edge mode, work is lost at one kill point at least.",
         f"At each of {len(tables['edge'])} kill points it was done after the restart.",
-        why="A process that still finds the work has looked at the world, whatever it calls "
-        "itself: then there is nothing to compare level mode with.",
-        next="With --resume, the list must say nothing, and the watch begin after the last event "
+        why="A process that still finds the work has looked at the present state, with or without "
+        "a list: then there is nothing to compare level mode with.",
+        next="With --resume, the list must be empty, and the watch begin after the last event "
         "that the killed process was given. Is that version stored before the event is handed on?",
         diagnosis="edge-loses-nothing",
     )

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from grader.conformance import contract
 from grader.conformance.bench import Bench
 from grader.labs import suite_checks
-from grader.labs.submission import Submission
 from grader.labs.taken_out import TakenOut
+from grader.runner.submission import Submission
 from grader.verdict import Fail, Unknown
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Comparison:
                         "more, it did not."
                         if attempt.writes
                         else "It tried no write for a new WebApp.",
-                        why="Only of an operator that retries can be seen which line it does it by.",
+                        why="Only an operator that retries shows which line does it.",
                         next="4.3.2 and its faults say what is missing.",
                     )
         return self._control
@@ -163,7 +163,7 @@ class Comparison:
             raise Unknown(
                 "A copy of the operator is changed, and nothing else.",
                 f"{path} is behind a link that leads out of the copy.",
-                next="Put the folder itself in the link's place.",
+                next="Replace the link with the folder itself.",
             )
         target.unlink()
         target.write_text(text, encoding="utf-8")

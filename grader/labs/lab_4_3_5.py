@@ -35,14 +35,14 @@ def suite(submission, run, cluster, api, grading, observe, phase4):
         if one := found.get(f"faults/errors-on-{name}"):
             observe(f"errors on the writes of a {name}", one.measured.get("converged") or {})
     if one := found.get("faults/backoff"):
-        observe("tries of a write that goes on failing", one.measured)
+        observe("tries of a write that keeps failing", one.measured)
     return found
 
 
 @check(
     "4.3.5/create",
     title="It recovers from 409, 500, 429, a timeout and a lost response on any write of a new WebApp, "
-    "and nothing is made twice",
+    "and nothing is created twice",
     points=4,
     evidence="live",
 )
@@ -62,7 +62,7 @@ def check_delete(suite):
 
 @check(
     "4.3.5/backoff",
-    title="What goes on failing is tried again with growing pauses",
+    title="What keeps failing is retried with growing pauses",
     points=2,
     evidence="live",
 )

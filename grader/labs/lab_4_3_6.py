@@ -123,7 +123,7 @@ def _live(bench: Bench) -> None:
     bench.patch("configmaps", record, changed, contract.DNS_NAMESPACE)
     bench.settled(app, "editing its DNS record", timeout=STEP)
     # With caches that stand still, it meets its own work again and has to look at it.
-    running.wire.rules.add("freeze watch pods,configmaps")
+    freeze = running.wire.rules.add("freeze watch pods,configmaps")
     blind = bench.create(namespace, replicas=1)
     meta = blind["metadata"]
     bench.history.until(namespace, lambda: bench.history.pods(blind), STEP)
@@ -131,7 +131,7 @@ def _live(bench: Bench) -> None:
         touch = {"metadata": {"annotations": {"lab": str(number)}}}
         bench.patch(contract.WEBAPPS, meta["name"], touch, namespace)
         bench.history.quiet(namespace, 0.2, 3.0)
-    running.wire.rules.thaw()
+    freeze.remove()
     bench.settled(blind, "its watches stood still for a while", timeout=STEP)
     for one in (app, blind):
         bench.delete(contract.WEBAPPS, one["metadata"]["name"], namespace)
@@ -167,7 +167,7 @@ def check_nothing_forbidden(life):
             why="A subresource is a resource of its own: a rule for webapps says nothing about "
             "webapps/status."
             if sub
-            else "Whoever watches the log sees the WebApp stay as it is, and nothing else.",
+            else "Without it the WebApp stays as it is, and no log says why.",
             next=f"Grant the first of these, run again, and look for the next; where: {FILE}.",
             diagnosis="subresource-forbidden" if sub else "verb-forbidden",
             evidence=[describe(e, exchanges[0].t) for e in refused[:4]],
@@ -197,8 +197,8 @@ def check_nothing_unused(life, granted, observe):
             "Every verb that is granted is used in a full life of the operator.",
             f"Never used: {'; '.join(str(grant) for grant in unused[:4])}"
             + (f"; and {len(unused) - 4} more." if unused[4:] else "."),
-            why="What is granted and not needed is what an attacker, or a fault, gets for nothing.",
-            next="Take it away, and run again.",
+            why="Whatever is granted and not needed is open to an attacker, or to a fault.",
+            next="Remove it, and run again.",
             diagnosis="unused-rule",
             evidence=[str(grant) for grant in unused],
         )

@@ -82,7 +82,7 @@ def grants(objects: Iterable[dict[str, Any]], shown: str) -> set[Grant]:
                 f"The roles that are bound are those in {shown}.",
                 f"{binding['kind']} {meta.get('name')} binds the {kind} {name}, which is not in it.",
                 why="cluster-admin and its like make every 403 go away, and with them all that "
-                "stands between a fault of the operator and the whole cluster.",
+                "protects the cluster from a fault of the operator.",
                 next="Write a role with the verbs that the operator needs.",
                 diagnosis="role-from-elsewhere",
             )

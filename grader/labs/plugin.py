@@ -187,7 +187,7 @@ class Plugin:
         if isinstance(error, CheckTimedOut):
             return Unknown(
                 expected="The grader reaches a verdict in time.",
-                seen=f"It was still at it after {self.request.check_seconds:g} s and was stopped. "
+                seen=f"It was still running after {self.request.check_seconds:g} s and was stopped. "
                 "That says nothing about your work.",
                 next=_report_it(self.request),
                 diagnosis="grader-timed-out",

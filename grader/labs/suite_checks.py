@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from grader.cluster.api import Api
     from grader.cluster.interface import Cluster
     from grader.labs.grading_request import Request
-    from grader.labs.submission import Submission
     from grader.runner import Runner
+    from grader.runner.submission import Submission
 
 _OUTCOMES = {Verdict.FAIL: Fail, Verdict.NOT_GRADED: NotGraded, Verdict.UNKNOWN: Unknown}
 

@@ -81,8 +81,8 @@ def answered(
             raise Fail(
                 "The program answers every trace and ends with exit code 0.",
                 f"It {ended}, after {len(lines)} of {len(traces)} traces.",
-                why="Every trace is a call after the other on a new structure; one of them "
-                "brought the program down.",
+                why="Every trace is calls one after another on a new structure; one of them ended "
+                "the program.",
                 next="Run it yourself: TRACES='[…]' with the trace below.",
                 diagnosis="program-crashes",
                 evidence=[
@@ -160,8 +160,8 @@ def compare(
             "The same calls have the same outcomes as on client-go's own structure.",
             f"Call {i + 1} of a trace, {call[0]}, {what}; client-go gave {_brief(right)}.",
             why=why,
-            next="Go through the calls below by hand, and write down what your structure holds "
-            "after each.",
+            next="Go through the calls below by hand, and write down what your structure has after "
+            "each.",
             diagnosis="not-written" if not_written(seen) else diagnosis,
             evidence=shown(one.trace, list(seen)[: i + 1], one.outcomes),
         )

@@ -180,7 +180,8 @@ def generated() -> Result:
 
 
 def unit() -> Result:
-    workers = str(min(4, os.cpu_count() or 1))
+    # One more than there are cores: many of them wait for a process or a time.
+    workers = str(min(4, (os.cpu_count() or 1) + 1))
     # A worker that has nothing left takes tests over from one that has.
     return pytest("not live and not browser", "-n", workers, "--dist", "worksteal")
 

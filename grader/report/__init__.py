@@ -1,1 +1,1 @@
-"""What a run of the graders found: the model, its store on disk, its face in a terminal."""
+"""What a run of the graders found: the model, its store on disk, how a terminal shows it."""

@@ -1,8 +1,8 @@
-"""The artifact behind a condition of the gate: what came of judging it whole, and whether it still holds.
+"""The artifact behind a condition of the gate: the report on it, and whether that is current.
 
-A condition may name a lab whose program has to stand more than that lab asks
-for (``artifact`` in the manifest). What came of it is a report beside the labs',
-under the condition's own name; it speaks of the program as it was then.
+A condition may name a lab whose program has to pass more than that lab asks
+for (``artifact`` in the manifest). The outcome is a report next to the labs',
+under the condition's own name; it is about the program as it was then.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def lacks(reports: Path, condition: Condition, lab: Lab) -> list[str]:
     remedy = f"`phase4 gate {condition.number} --live`"
     report = load(reports, condition)
     if report is None:
-        return [f"its program has not been judged for this yet: {remedy}"]
+        return [f"its program has not been judged for this condition yet: {remedy}"]
     if report.digest != digest(reports, lab):
-        return [f"it has changed since it was judged for this: {remedy}"]
+        return [f"it has changed since it was judged for this condition: {remedy}"]
     return [
         f"{result.title}: {result.verdict.value}"
         for result in report.checks

@@ -1,8 +1,8 @@
-"""Written answers that only their writer can judge: what they said, and what comes of it.
+"""Written answers that only their writer can judge: the judgement, and its effect on the report.
 
 The judgement is kept with the learner's other records (``assessed.json``): for each
-check the digest of the sentence, the points found in it, and when. It holds for that
-sentence alone; a changed one is asked about again.
+check the digest of the sentence, the points found in it, and when. It is valid for that
+sentence only; the learner is asked again about a changed one.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def concluded(result: CheckResult, assessment: Assessment) -> CheckResult:
     lacking = "; ".join(f"«{text}»" for text in assessment.missing)
     message = Message(
         expected=question.expected,
-        seen=f"Not yet: by your own reading the sentence does not say {lacking}",
+        seen=f"Not yet: by your own judgement the sentence does not say {lacking}",
         why=question.why,
-        next="Write it as well, then check again: a changed sentence is asked about anew. Where "
+        next="Write it as well, then check again: you are asked again about a changed sentence. Where "
         f"it does say so, `phase4 check {result.id}` asks again.",
         diagnosis="points-missing",
         evidence=tuple(assessment.text.splitlines()),
@@ -153,7 +153,7 @@ def file(here: Workspace, lab: course.Lab, report: LabReport) -> None:
     if set(report.judged_parts) >= {part.id for part in _asked_for(here, lab)}:
         parts.judged(here, lab, report.verdict, report.judged_parts)
     if report.passed:
-        # What a pass has opened stays open, whatever the next save does.
+        # What a pass has unlocked stays unlocked, whatever the next check says.
         here.keep("passed", {**here.record("passed"), lab.id: report.started})
 
 

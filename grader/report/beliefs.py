@@ -1,4 +1,4 @@
-"""Each client's view of an object over time, beside the truth.
+"""Each client's view of an object over time, next to the API server's.
 
 Versions are resourceVersions as numbers; None stands for «is not there». A client
 that was never told of an object has no view of it, which is not the same; nor has a
@@ -30,7 +30,7 @@ def label(key: Key) -> str:
 
 
 class Beliefs:
-    """Views of every object that a timeline speaks of, worked out once."""
+    """Views of every object in a timeline, computed once."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -113,7 +113,7 @@ class Beliefs:
         )
 
     def behind(self, client: str, key: Key, finish: float) -> list[tuple[float, float]]:
-        """When (from, to) a client's view of an object was not the truth."""
+        """When (from, to) a client's view of an object differed from the API server's."""
         mine, truth = self._views.get(client, {}).get(key), self._views[""].get(key)
         if not mine or not truth:
             return []

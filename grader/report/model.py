@@ -25,7 +25,7 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
 
     Any FAIL is FAIL (it is a fact about the submission, whatever else went
     wrong); else any UNKNOWN is UNKNOWN; else any NOT GRADED is NOT GRADED; else
-    PASS. No checks at all is UNKNOWN: a grader that judged nothing passes nobody.
+    PASS. No checks at all is UNKNOWN: a grader that judged nothing never passes.
     """
     seen = set(verdicts)
     if not seen:
@@ -243,8 +243,8 @@ class LabReport:
     def from_json(cls, data: Any) -> LabReport:
         """Read what :meth:`to_json` wrote; :class:`ReportError` says what is wrong with anything else.
 
-        The verdict and the points are worked out again from the checks, so a
-        report whose summary was edited gains nothing.
+        The verdict and the points are computed again from the checks, so editing
+        the summary of a report gains nothing.
         """
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise ReportError("this report was not written by this version of the course")

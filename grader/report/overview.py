@@ -50,7 +50,7 @@ def _grid(entries: Sequence[LabProgress]) -> Table:
 def lab_card(
     lab: Lab, checks: Sequence[Check], *, folder: str, track: str, page: str, hints: int
 ) -> RenderableType:
-    """One lab: where it is, what is checked, what to type."""
+    """One lab: its folder, its checks, the commands for it."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(ratio=1)

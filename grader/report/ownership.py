@@ -1,4 +1,4 @@
-"""On whose parts a run ran, in words: the learner's own, and those that the course lent."""
+"""Whose parts a run used, in words: the learner's own, and those that the course lent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sentences(parts: Iterable[PartRun]) -> list[str]:
 
 
 def suspects(report: LabReport) -> list[str]:
-    """Where to look besides, after a run on own parts that did not pass; none otherwise."""
+    """Where else to look after a failed run on own parts; empty otherwise."""
     own = [part for part in report.parts if part["own"] and not part["asked_for"]]
     if report.verdict is not Verdict.FAIL or not own:
         return []

@@ -9,8 +9,8 @@ holds a picture (see :class:`grader.report.model.Observation`)::
          Series("measured", [(1, 0.0061), (2, 0.0112)], form="points")],
         x="retry", y="seconds", log=True))
 
-A picture carries its own title and description for screen readers, tells its
-series apart by form and dash as well as by colour, and follows a dark page.
+A picture carries its own title and description for screen readers, distinguishes its
+series by form and dash as well as by colour, and adapts to a dark page.
 The words of a picture are its maker's: they are escaped here.
 """
 

@@ -1,8 +1,8 @@
-"""A prediction beside the truth: is it right, and within what?
+"""A prediction next to the right value: whether it is right, and within what tolerance.
 
-The truth is what the machinery that is predicted about does: a formula's value, what
+The right value is what the machinery in question does: a formula's value, what
 client-go does with the same calls. It is never what the learner's own program did, which
-may be broken; that stands beside it as what was measured. A number is right within a
+may be wrong; that is shown next to it as measured. A number is right within a
 tolerance that the lab's page states.
 """
 
@@ -28,7 +28,7 @@ def compared(
     """
     if agrees is None:
         numbers = all(isinstance(one, int | float) for one in (predicted, right))
-        # A hair for binary fractions: 0.088 is within a tenth of 0.08.
+        # A margin for binary fractions: 0.088 is within a tenth of 0.08.
         room = (abs(right) * within if share else within) + 1e-9 if numbers else 0.0
         agrees = abs(predicted - right) <= room if numbers else predicted == right
     value = {"predicted": predicted, "right": right, "agrees": agrees}

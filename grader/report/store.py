@@ -1,4 +1,4 @@
-"""Reports on disk: one JSON file per lab, the latest run, replaced at once or not at all."""
+"""Reports on disk: one JSON file per lab, the latest run, replaced atomically."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def load(folder: Path, lab: str) -> LabReport | None:
     return report
 
 
-_REMEDY = "`phase4 check` of that lab writes it anew."
+_REMEDY = "`phase4 check` of that lab writes a new one."
 
 
 def all_of(folder: Path, labs: list[str]) -> tuple[dict[str, LabReport], list[str]]:

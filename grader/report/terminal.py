@@ -36,7 +36,7 @@ NARROW = 76
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that does not guess: width 100 where there is no terminal to ask."""
+    """A console with a fixed width of 100 where there is no terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 100
     return Console(stderr=stderr, width=width, highlight=False, emoji=False, markup=False)
@@ -57,7 +57,7 @@ def prose(text: str) -> Text:
 
 
 def lab_report(report: LabReport, title: str) -> RenderableType:
-    """A whole report: the table of checks, what is to be said about each, the verdict."""
+    """A whole report: the table of checks, the messages, the verdict."""
     parts: list[RenderableType] = [Text.assemble((report.lab, "bold"), "  ", (title, "bold")), ""]
     parts.append(Padding(_Checks(report.checks), (0, 0, 0, 2)))
     for results in _by_message(report.checks):
@@ -79,7 +79,7 @@ def lab_line(report: LabReport, title: str) -> Text:
 
 
 def _measured(report: LabReport) -> Table:
-    """Observations, a prediction beside what came of it; pictures are on the lab's page."""
+    """Observations, a prediction next to its outcome; pictures are on the lab's page."""
     table = Table.grid(padding=(0, 2))
     table.add_column(ratio=1, overflow="fold")
     table.add_column(ratio=2, overflow="fold")
@@ -135,7 +135,7 @@ class _Checks:
 
 
 def _by_message(results: Sequence[CheckResult]) -> list[list[CheckResult]]:
-    """Results that have something to say, those that say the same together, in order."""
+    """Results that have a message, those with the same message together, in order."""
     groups: dict[tuple[Verdict, Message], list[CheckResult]] = {}
     for result in results:
         if result.message is not None and result.verdict is not Verdict.PASS:

@@ -2,8 +2,8 @@
 
 No network, no other file: style, script and data are in the page, so it can be
 sent. What is drawn is also there as lines of text, for a screen reader and for
-search. The object that somebody's view of fell furthest behind the truth is
-followed when the page opens.
+search. When the page opens it follows the object
+whose view in some client lagged most.
 
 The script draws; what it draws is decided here, so that it can be tested.
 """
@@ -172,7 +172,7 @@ def _item(record: Record, timeline: Timeline, ends: dict, finish: float) -> dict
 
 
 def _colour(record: Exchange) -> str:
-    """What became of a request: ``ok``, ``refused``, ``failed`` or ``silent``."""
+    """The outcome of a request: ``ok``, ``refused``, ``failed`` or ``silent``."""
     if record.status is None:
         return "silent"
     if record.status >= 500 or record.status == 429:
@@ -197,7 +197,7 @@ def _body(body: Any) -> str:
 class _Lanes:
     """A lane for each client; in it a row for requests, then one for each kind it watches.
 
-    Who has a wire comes first: that is whom the run is about.
+    Clients with a wire come first: the run is about them.
     """
 
     def __init__(self, records: list[Record]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.cluster.process import records
 from grader.runner import limits, sandbox, subreaper
+from grader.runner.build import build
 from grader.runner.program import Program
 from grader.runner.running import RunningProgram
 
@@ -173,7 +174,7 @@ def made_ready(
     folder.mkdir(parents=True, exist_ok=True)
     if program.build:
         with building(f"building with {shown(program.build)}"):
-            program.built(folder / "build.log", isolation=isolation)
+            build(program, folder / "build.log", isolation=isolation)
     environment = limits.inherited() | program.environment(sandbox.LABS if inside else "")
     if wire is not None:
         environment["KUBECONFIG"] = str(wire.kubeconfig)

@@ -326,7 +326,7 @@ class RunningProgram(WiredProcess):
                 expected,
                 f"It was stopped: {self._limit}.",
                 next="See the first lines of its output "
-                f"({self.stdout_path}, {self.stderr_path}): what does it repeat?",
+                f"({self.stdout_path}, {self.stderr_path}): what is repeated?",
                 diagnosis="program-over-limit",
                 evidence=self._last_output(),
             )

@@ -24,13 +24,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from grader.cluster import go_settings
 from grader.cluster.errors import EnvironmentProblem
-
-if TYPE_CHECKING:
-    from grader.runner.program import Program
+from grader.runner.program import Program
 
 #: Where things are inside.
 LABS, OUT, RUN = "/workspace", "/out", "/run/phase4"

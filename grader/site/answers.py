@@ -1,4 +1,4 @@
-"""A lab's reference answer, and what to read in it: opened by a pass, not before."""
+"""A lab's reference answer, and what to read in it: available after a pass."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NOTES = course.ROOT / "grader" / "hints"
 class Answer:
     """A reference answer as it would be handed in.
 
-    ``notes`` is Markdown, what to read in it, empty where nobody wrote it yet.
+    ``notes`` is Markdown, what to read in it, empty where there is none yet.
     ``files`` are relative names and contents; a file that is not text is left out.
-    ``given`` names those of them that the starter has as they are: nothing to read.
+    ``given`` names those of them that the starter has unchanged: they need no reading.
     """
 
     lab: str
@@ -60,7 +60,7 @@ class Answer:
 def may_be_read(here: Workspace, lab: course.Lab) -> bool:
     """Whether the learner has passed the lab once.
 
-    A later FAIL does not close what was open: a workspace remembers its passes.
+    A later FAIL does not lock it again: a workspace remembers its passes.
     """
     if lab.id in here.record("passed"):
         return True

@@ -1,4 +1,4 @@
-"""Build the site with mkdocs, only when something it is made of has changed."""
+"""Build the site with mkdocs, only when one of its sources has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARK = ".built-from"
 
 
 class BuildError(Exception):
-    """The site cannot be built; the text says where mkdocs says why."""
+    """The site cannot be built; the text names mkdocs's log."""
 
 
 def digest(root: Path = ROOT) -> str:
@@ -81,7 +81,7 @@ def build() -> None:
 
 
 def _make() -> None:
-    """The process that builds: one at a time; a reader sees the old site or the new, never half."""
+    """The process that builds: one at a time; a reader sees the old site or the new one."""
     from mkdocs.commands.build import build as make
     from mkdocs.config import load_config
 

@@ -67,16 +67,16 @@ def assess(body: bytes) -> dict[str, Any]:
         data = json.loads(body)
         check, digest, said = data["check"], data["digest"], data["said"]
     except (ValueError, KeyError, TypeError):
-        raise Refused(HTTPStatus.BAD_REQUEST, "This is no judgement of an answer.") from None
+        raise Refused(HTTPStatus.BAD_REQUEST, "This is not a judgement of an answer.") from None
     words = [check, digest, *said] if isinstance(said, list) else [None]
     if not all(isinstance(word, str) for word in words):
-        raise Refused(HTTPStatus.BAD_REQUEST, "This is no judgement of an answer.")
+        raise Refused(HTTPStatus.BAD_REQUEST, "This is not a judgement of an answer.")
     here = _here()
     if here is None:
         raise Refused(HTTPStatus.CONFLICT, "There is no workspace.")
 
     def busy(holder: str) -> None:
-        raise Refused(HTTPStatus.CONFLICT, "A check is running. Send it again when it is over.")
+        raise Refused(HTTPStatus.CONFLICT, "A check is running. Try again when it has ended.")
 
     try:
         with here.exclusive("assess", busy):

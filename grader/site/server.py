@@ -259,9 +259,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "This is no JSON.")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "How long it is has to be said.")
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is required.")
         if int(length) > LONGEST_POST:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long.")
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large.")
         return self.rfile.read(int(length))
 
     def _is_ours(self) -> bool:

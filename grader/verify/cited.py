@@ -48,10 +48,11 @@ def measure(lab: str) -> list[CitedRow]:
     answer with nothing else changed; the rest through the question alone, which needs no
     quote.
     """
-    return [_measured(question) for question in places.load(lab)]
+    return [measured(question) for question in places.load(lab)]
 
 
-def _measured(question: Places) -> CitedRow:
+def measured(question: Places) -> CitedRow:
+    """One question tried with every line of the files that it names."""
     row = CitedRow(question.check, question.heading)
     index = pinned.load()
     try:

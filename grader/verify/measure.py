@@ -24,12 +24,12 @@ from grader.verify.model import Case, Kind, LabResult, Row, VerifyReport
 from grader.verify.subject import Subject
 from grader.verify.written import measured
 
-#: What no starter may be: a learner begins with something that builds and starts.
+#: Verdicts that no starter may get: a learner begins with something that builds and starts.
 _BROKEN = {"build-failed", "bad-program-toml", "program-not-started", "build-tool-missing"}
 
-#: How long a program that is wrong is waited for, as a part of what a learner's gets:
-#: nearly all the time of a measurement is waiting for what will never come. Of a
-#: starter nothing is asked but that it does not pass.
+#: How long a wrong program is waited for, as a fraction of the time for a learner's:
+#: nearly all of a measurement is waiting for what will never happen. A starter only has
+#: to not pass.
 HURRY: dict[Kind, float] = {"mistake": 0.5, "starter": 0.2}
 
 #: Called when a case is done, with its lab.
@@ -180,7 +180,7 @@ def judged(case: Case, report: LabReport) -> list[str]:
         for result in report.checks:
             if result.verdict in (Verdict.FAIL, Verdict.NOT_GRADED):
                 message = result.message
-                # A sentence of a hand of its own is not failed: its writer judges it.
+                # A sentence that its writer judges is not failed.
                 if case.kind == "variant" and message and message.diagnosis == NOT_ASSESSED:
                     continue
                 why = f"{message.diagnosis or 'no diagnosis'}: {message.seen}" if message else "?"

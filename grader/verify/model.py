@@ -170,7 +170,7 @@ class LabResult:
 
 @dataclass
 class VerifyReport:
-    """All labs that were measured. No lab at all is not good news."""
+    """All labs that were measured. None measured is not a success."""
 
     labs: list[LabResult] = field(default_factory=list)
     seconds: float = 0.0

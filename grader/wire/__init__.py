@@ -1,4 +1,4 @@
-"""The proxy between a learner's process and the API server: it records, and it can hurt.
+"""The proxy between a learner's process and the API server: it records, and it injects faults.
 
 Start with :class:`Wire`; :mod:`grader.wire.rules` has the grammar of rules,
 :mod:`grader.wire.records` what is written down.

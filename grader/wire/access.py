@@ -5,12 +5,12 @@ browser on it shows; what comes through a wire has the rights that the wire give
 So the server's address in the kubeconfig begins its path with a secret,
 ``http://127.0.0.1:PORT/SECRET``: every Kubernetes client keeps that prefix, while
 client-go sends a bearer token over TLS only (clientcmd reads no user for plain
-HTTP). The secret is compared in constant time and taken off before anything is
-recorded or forwarded.
+HTTP). The secret is compared in constant time and removed from the path before anything
+is recorded or forwarded.
 
-A page whose name was pointed at 127.0.0.1 is told by its Host, a page of another
-origin by what browsers add. On the unix socket none of this is asked: its folder
-and its mode let in the same user alone.
+A page whose name resolves to 127.0.0.1 is recognised by its Host header, a page of
+another origin by the headers that browsers add. The unix socket needs none of this: its
+folder and its mode admit only the same user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECRET_BYTES = 16
 
 
 class Refused(Exception):
-    """A request that is not to be served: a Status's code and reason; the text is its message."""
+    """A request that is refused, with the Status's code and reason; the text is its message."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Access:
         return f"/{self._secret}"
 
     def admit(self, request: web.BaseRequest) -> Admitted:
-        """What a request asks for; raises :class:`Refused` where its sender may ask for nothing."""
+        """What a request asks for; raises :class:`Refused` for a sender that is not admitted."""
         if not request.raw_path.startswith("/"):
             raise Refused(
                 400, "BadRequest", "A wire serves paths: a request line like «GET /api/v1/pods»."

@@ -1,8 +1,9 @@
-"""The control socket of a wire in use: how ``phase4 fault`` arms and lifts rules from outside.
+"""The control socket of a wire in use: how ``phase4 fault`` adds and removes rules from outside.
 
 A request is one line of JSON, ``{"op": "add", "rule": "freeze watch pods"}``;
 the answer is one line, ``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``.
-The ops are ``add``, ``remove`` (``id``), ``list`` and ``mark`` (``what``, ``data``).
+The ops are ``add``, ``remove`` (``rule``: an id, a rule's text, or ``all``), ``list`` and
+``mark`` (``what``, ``data``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.wire.rules import THAWS, RuleError, parse_rule
+from grader.wire.rules import RuleError, parse_rule
 
 if TYPE_CHECKING:
     from grader.wire.engine import Engine
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NoWire(Exception):
-    """There is no wire at the other end of a control socket; says so in a sentence."""
+    """No wire listens at a control socket; the message says so."""
 
 
 def answer(
@@ -31,16 +32,17 @@ def answer(
     """What one request does; runs on the wire's loop. Raises RuleError for a wrong rule."""
     op = request.get("op")
     if op == "add":
-        text = str(request.get("rule", "")).strip()
-        if text.split()[:1] and text.split()[0] in THAWS:
-            return {"removed": engine.thaw(text)}
-        armed = engine.add(parse_rule(text))
+        armed = engine.add(parse_rule(str(request.get("rule", ""))))
         return {"added": armed.to_json()}
     if op == "remove":
-        if not engine.remove(str(request.get("id", ""))):
-            known = ", ".join(armed.id for armed in engine.armed) or "none"
-            raise RuleError(f"There is no rule {request.get('id')} here (in force: {known}).")
-        return {"removed": [request["id"]]}
+        named = str(request.get("rule", ""))
+        ids = engine.find(named)
+        if not ids and named != "all":
+            known = ", ".join(f"{armed.id} ({armed.rule})" for armed in engine.armed) or "none"
+            raise RuleError(f"There is no rule «{named}» on this wire. Its rules: {known}.")
+        for id in ids:
+            engine.remove(id)
+        return {"removed": ids}
     if op == "list":
         watches = [
             {
@@ -72,11 +74,11 @@ async def serve(
             except RuleError as e:
                 reply = {"ok": False, "error": str(e)}
             except (ValueError, KeyError, TypeError, AttributeError):
-                reply = {"ok": False, "error": "That is not a request a wire understands."}
+                reply = {"ok": False, "error": "A wire does not understand that request."}
             writer.write(json.dumps(reply).encode() + b"\n")
             await writer.drain()
     except ConnectionError:
-        pass  # whoever asked went away
+        pass  # the client went away
     finally:
         writer.close()
 

@@ -1,4 +1,4 @@
-"""An exchange while it is going on: what will be its line in the record."""
+"""An exchange in progress: what its line in the record will be."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Draft:
 
     @property
     def applied(self) -> bool:
-        """Whether the API server has said that it carried a write out."""
+        """Whether the API server has answered that it applied a write."""
         return (
             self._info.verb in WRITE_VERBS
             and not self._query.get("dryRun")

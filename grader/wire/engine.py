@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from grader.wire.recorder import Recorder
 from grader.wire.requests import RequestInfo
-from grader.wire.rules import ALWAYS, Rule, parse_selector
+from grader.wire.rules import ALWAYS, Rule
 
 
 class Armed:
@@ -72,7 +72,7 @@ class Engine:
         return armed
 
     def remove(self, id: str) -> bool:
-        """Take a rule away and let go of what it holds; False if there is none of that id."""
+        """Remove a rule; what it held back goes on. False if there is none of that id."""
         for armed in self.armed:
             if armed.id == id:
                 self.armed.remove(armed)
@@ -81,29 +81,18 @@ class Engine:
                 return True
         return False
 
-    def thaw(self, text: str) -> list[str]:
-        """Remove the freezes and holds that ``thaw SELECTOR`` speaks of; returns their ids."""
-        wanted = parse_selector(text)
-        ids = [
-            armed.id
-            for armed in self.armed
-            if armed.rule.action in ("freeze", "hold")
-            and (not wanted.verbs or armed.rule.verbs == wanted.verbs)
-            and (not wanted.resources or armed.rule.resources == wanted.resources)
-            and (not wanted.namespace or armed.rule.namespace == wanted.namespace)
-            and (not wanted.name or armed.rule.name == wanted.name)
-        ]
-        for id in ids:
-            self.remove(id)
-        return ids
+    def find(self, text: str) -> list[str]:
+        """The ids of the rules that ``text`` names: one by its id, those of that text, or ``all``."""
+        text = " ".join(text.split())
+        return [armed.id for armed in self.armed if text in ("all", armed.id, str(armed.rule))]
 
     def fired(self, armed: Armed, **data) -> None:
-        """Write down that a rule acts."""
+        """Record that a rule acts."""
         self._recorder.mark("rule_fired", rule=armed.id, text=str(armed.rule), **data)
         self.on_fired(armed)
 
     def for_request(self, info: RequestInfo) -> list[Armed]:
-        """The rules that may act on a request when it arrives, names not looked at yet."""
+        """The rules that may act on a request when it arrives; names are checked later."""
         return [
             armed
             for armed in self.armed

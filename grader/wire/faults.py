@@ -61,7 +61,7 @@ FAULTS = {
             "it did happen",
         ),
         Fault("drop-answer", answer="forward; once applied, cut the connection unanswered"),
-        Fault("hold", lasts=True, request="keep back, unforwarded, until the rule is removed"),
+        Fault("hold", lasts=True, request="hold back, unforwarded, until the rule is removed"),
         Fault(
             "delay",
             operand="TIME",
@@ -213,12 +213,12 @@ OPTIONS = (
         lambda text: text.replace(" ", "_"),
         ("answer", "timeout", "error"),
     ),
-    Option("part", "part", "answer", "keep back the answer, not the request", _part, of=("delay",)),
+    Option("part", "part", "answer", "hold back the answer, not the request", _part, of=("delay",)),
     Option(
         "applied",
         "applied",
         "yes",
-        "have it carried out all the same",
+        "apply it all the same",
         _yes_or_no,
         lambda yes: "yes" if yes else "no",
         ("timeout",),
@@ -251,9 +251,9 @@ Actions on what a watch delivers (``VERBS`` is ``watch``; event types may stand
 before it: ``hide DELETED watch configmaps name=x``):
 """
 _SELECTORS = """\
-``thaw`` (also ``release``) with the same selector removes freezes and holds;
-alone, all of them. ``freeze`` and ``cut`` without a verb take in everything: a
-partition (``cut times=always``) or a silent one (``freeze``).
+``freeze`` and ``cut`` without a verb take in everything: a partition
+(``cut times=always``) or a silent one (``freeze``). When a ``freeze`` or a
+``hold`` is removed, what it held back goes on.
 
 Selectors: ``VERBS`` is a comma list of ``get list watch create update patch
 delete deletecollection``, or ``write``, ``read``, ``any``; ``list`` takes in a
@@ -265,7 +265,7 @@ Options, for all actions or for those that are named:
 """
 _LAST = """\
 The first rule that matches and fires, in the order in which they were added,
-decides; only delays let the next one have its say.
+decides; after a delay the next one is tried as well.
 """
 
 

@@ -1,4 +1,4 @@
-"""The wire's way of handling a request: read, let the rules act, forward, write down, answer.
+"""How the wire handles a request: read it, let the rules act, forward, record, answer.
 
 The order is what graders rely on: a request's record is on disk before the
 process gets the first byte of its answer (of a long list, the last), and a kill
@@ -34,11 +34,11 @@ from grader.wire.watching import Watch
 MAX_BODY = 32 * 1024 * 1024
 #: Answers up to this size are handed on in one piece; longer ones as they come.
 WHOLE = 256 * 1024
-#: A stranger who asks again and again does not fill the record.
+#: So that a client that is refused again and again does not fill the record.
 MOST_REFUSALS_MARKED = 20
 
 
-#: Malformed requests are the process's own business; aiohttp would tell our stderr of them.
+#: Malformed requests are the process's own fault; aiohttp would print them to our stderr.
 _QUIET = logging.getLogger("phase4.wire")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -111,7 +111,7 @@ class Proxy:
         self._dead: set[object] = set()
         self._killing = asyncio.Event()
         self._killing.set()
-        #: Set once something here went wrong that should not.
+        #: Set once the wire itself failed.
         self.broken: OSError | None = None
         self.kill: Callable[[], None] | None = None
         self.web_server: web.Server | None = None
@@ -128,8 +128,8 @@ class Proxy:
     def connection_lost(self, connection: object) -> None:
         """The process has closed a connection, or has gone.
 
-        What was forwarded is still written down with the API server's answer; only
-        the waiting for rules ends, and so does a watch.
+        What was forwarded is still recorded with the API server's answer; waiting for
+        rules ends, and so does a watch.
         """
         if serving := self._serving.get(connection):
             serving.gone.set()
@@ -162,14 +162,14 @@ class Proxy:
             del self._serving[request.protocol]
 
     async def _turn_away(self, request: web.BaseRequest, refusal: Refused) -> web.StreamResponse:
-        """Refuse a stranger. No exchange of the process's, so it is a mark in the record."""
+        """Refuse another client. It is no exchange of the process, so it is recorded as a mark."""
         self._refused += 1
         if self._refused <= MOST_REFUSALS_MARKED:
             self._recorder.mark(
                 "request_refused", code=refusal.code, method=request.method, why=str(refusal)
             )
         status = status_object(refusal.code, refusal.reason, str(refusal))
-        # What follows on this connection is the stranger's as well.
+        # What follows on this connection is from the same client.
         response = web.json_response(status, status=refusal.code, headers={"Connection": "close"})
         response.force_close()
         await response.prepare(request)
@@ -196,7 +196,7 @@ class Proxy:
             draft.write(status=None)
             raise
         except Exception as e:
-            # A fault of ours is nobody's evidence: graders look at it before they judge.
+            # A fault of ours is no evidence: graders look at it before they judge.
             draft.error = f"the wire itself failed ({type(e).__name__}: {e})"
             self.broken = self.broken or OSError(0, draft.error)
         draft.write(status=None)
@@ -434,9 +434,9 @@ class Proxy:
         pieces: list[bytes],
         follows: bool,
     ) -> web.StreamResponse:
-        """Hand a long answer on as it comes, and write it down before its last piece.
+        """Pass a long answer on as it comes, and record it before its last piece.
 
-        What is followed has no last piece until it ends: it is written down then.
+        A log that is followed has no last piece until it ends: it is recorded then.
         """
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)

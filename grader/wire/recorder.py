@@ -1,4 +1,4 @@
-"""The writing of ``wire.jsonl``: every line is with the kernel before anybody acts on it.
+"""Writes ``wire.jsonl``: every line is with the kernel before anybody acts on it.
 
 A line is one ``write`` to a file opened for appending, so that ``kill -9`` at any
 moment costs at most the line being written, and a reader never sees half of one
@@ -82,7 +82,7 @@ class Recorder:
     """One wire's record. Safe to call from any thread.
 
     ``failure`` is set once a line could not be written (a full disk): from then
-    on the record has a hole, so nothing may be concluded from it.
+    on lines are missing from the record, so nothing may be concluded from it.
     """
 
     def __init__(self, path: Path, client: str) -> None:

@@ -1,8 +1,8 @@
-"""What the wire writes down: one JSON object a line, in ``wire.jsonl``.
+"""What the wire records: one JSON object per line, in ``wire.jsonl``.
 
 Times are seconds since the epoch (float, from one clock, so that they can be
 compared across the wires of a run). ``seq`` numbers are unique in a file and
-rise in the order in which things were written down; a line is on disk before
+rise in the order of recording; a line is on disk before
 the process at the other end of the wire can act on what it says.
 
 Each line has a ``kind`` (``exchange``, ``event``, ``watch_end``, ``mark``) and
@@ -173,8 +173,8 @@ class Mark:
 
     ``what`` is a stable word (``wire_opened``, ``wire_closed``,
     ``process_started``, ``process_killed``, ``process_exited``, ``rule_added``,
-    ``rule_removed``, ``rule_fired``, ``rule_released``, ``request_refused`` (a
-    stranger's, which is no exchange of the process's), ``note``); ``data`` holds
+    ``rule_removed``, ``rule_fired``, ``request_refused`` (of
+    another client, so no exchange of the process), ``note``); ``data`` holds
     its particulars (JSON). A ``rule_fired`` mark has ``rule`` (id), ``text`` and,
     for requests, ``audit_id``; for events, ``watch``.
     """

@@ -24,8 +24,6 @@ _VERBS = READ_VERBS | WRITE_VERBS
 _VERB_WORDS = {"write": WRITE_VERBS, "read": READ_VERBS, "any": frozenset(), "*": frozenset()}
 EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
-THAWS = frozenset({"thaw", "release"})
-
 #: The reason that the API server gives with a code; apimachinery meta/v1 StatusReason.
 REASONS = {
     400: "BadRequest",
@@ -166,11 +164,11 @@ def _default_times(action: str) -> int:
 
 def _validate(rule: Rule) -> None:
     if rule.action not in FAULTS:
-        near = difflib.get_close_matches(rule.action, [*FAULTS, *THAWS], 1)
+        near = difflib.get_close_matches(rule.action, FAULTS, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
         raise RuleError(
             f"«{rule.action}» is not something a rule can do{hint} "
-            f"Rules begin with one of: {', '.join(FAULTS)}, thaw."
+            f"Rules begin with one of: {', '.join(FAULTS)}. `phase4 fault remove` removes a rule."
         )
     fault = rule.fault
     if fault.operand == "CODE" and not 400 <= rule.code <= 599:
@@ -247,14 +245,7 @@ def parse_rule(text: str) -> Rule:
     if not words:
         raise RuleError("An empty rule; for example: answer 409 update foos nth=1")
     action, given = words[0], {}
-    if action in THAWS:
-        raise RuleError(f"«{action}» undoes a freeze or hold on a wire in use; it is no rule.")
     return _build(action, words[1:], given, text)
-
-
-def parse_selector(text: str) -> Rule:
-    """What ``thaw SELECTOR`` speaks of, as a freeze with that selector."""
-    return _build("freeze", text.split()[1:], {}, text)
 
 
 def _build(action: str, words: list[str], given: dict, text: str) -> Rule:

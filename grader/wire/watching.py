@@ -1,4 +1,4 @@
-"""One open watch: events come in, wait where a rule says so, and go out in order.
+"""One open watch: events arrive, wait where a rule says so, and are delivered in order.
 
 Two tasks share a queue. The reader takes events from the API server as fast as
 it sends them; the deliverer hands them on, so that a frozen watch goes on
@@ -73,7 +73,7 @@ class Watch:
         self._recorder = recorder
         self._queue: deque[tuple[float, bytes]] = deque()
         self._wake = asyncio.Event()
-        #: Set once the API server has nothing more to say; whether it ended in order.
+        #: Set once the API server has ended the watch; whether it ended it cleanly.
         self._server_ended: bool | None = None
         self._closing = asyncio.Event()
         self._closed_by = ""
@@ -92,7 +92,7 @@ class Watch:
         self._close("wire", abort=True)
 
     def cut(self, armed: Armed) -> None:
-        """End it for a rule: as a broken connection, or as a server does whose time is up."""
+        """End it for a rule: as a broken connection, or as a server does at the watch's timeout."""
         self._faults.append(armed.id)
         self._close("rule", abort=not armed.rule.cleanly)
 
@@ -168,7 +168,7 @@ class Watch:
         return self._transport is None or self._transport.is_closing()
 
     async def _deliver_all(self) -> None:
-        """The way of nearly every event: no rule looks at it."""
+        """What happens to nearly every event: no rule matches it."""
         batch = list(self._queue)
         self._queue.clear()
         t = now()
@@ -210,7 +210,7 @@ class Watch:
             elif rule.action == "error":
                 self.fail(armed)
             if self._closed_by:
-                # It stays in the queue, which is written down as lost.
+                # It stays in the queue, which is recorded as lost.
                 return
         self._queue.popleft()
         self._recorder.lines([self._event(line, received, now(), "delivered", faults)])

@@ -1,4 +1,4 @@
-"""A wire: the proxy between one process of a learner's and the API server.
+"""A wire: the proxy between one process of a learner and the API server.
 
 >>> with Wire(cluster, "operator", run_dir, rules=["answer 409 update foos"]) as wire:
 ...     start_process(env={"KUBECONFIG": str(wire.kubeconfig)})
@@ -7,12 +7,12 @@
 ...     rule.remove()
 
 Threads: a wire has one thread with an asyncio loop, on which everything happens;
-the methods here may be called from any other thread and return when what they
-ask for is in force. Several wires in one process share nothing but the clock.
+the methods here may be called from any other thread and return when their
+effect is in force. Several wires in one process share only the clock.
 
 Files, in ``run_dir/<client>/``: ``wire.jsonl`` (the record, see
-:mod:`grader.wire.records`), ``kubeconfig`` (for the process; no credential of
-the cluster's in it, but the way into this wire, see :mod:`grader.wire.access`),
+:mod:`grader.wire.records`), ``kubeconfig`` (for the process: no credential of
+the cluster, but the secret address of this wire, see :mod:`grader.wire.access`),
 ``wire.json`` (where it listens; there while it is in use). The sockets are
 beside them where the path is short enough for a socket, else in a temporary
 folder. No other user of the machine may read any of it.
@@ -44,7 +44,7 @@ from grader.wire.in_use import in_use
 from grader.wire.proxy import Connections, Proxy
 from grader.wire.recorder import Recorder
 from grader.wire.records import is_client_name
-from grader.wire.rules import THAWS, Rule, RuleError, parse_rule, parse_rules
+from grader.wire.rules import Rule, parse_rule, parse_rules
 
 USER_PREFIX = "phase4:"
 #: sun_path holds 104 bytes on macOS, 108 on Linux, the final NUL included.
@@ -53,7 +53,7 @@ _SOCKET_PATH = 100
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom the API server takes the process for (by impersonation).
+    """The user that the process is to the API server (by impersonation).
 
     >>> Identity.service_account("phase4-system", "webapp-operator")
     """
@@ -118,12 +118,12 @@ class RuleHandle:
                 )
 
     def remove(self) -> None:
-        """Take it away, and let go of what it holds; nothing happens if it is gone already."""
+        """Remove it; what it held back goes on. Does nothing where it is removed already."""
         self._rules.remove(self)
 
 
 class Rules:
-    """The rules of a wire, to be changed at any time and from any thread."""
+    """The rules of a wire. They may be changed at any time and from any thread."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -138,28 +138,18 @@ class Rules:
         self._listeners.append(listener)
 
     def add(self, rule: Rule | str) -> RuleHandle:
-        """Put a rule in force; it is when this returns. Raises RuleError for a wrong text.
-
-        ``add("thaw watch pods")`` is :meth:`thaw`, and returns the handle of
-        nothing: use thaw.
-        """
+        """Add a rule; it is in force when this returns. Raises RuleError for a wrong text."""
         if isinstance(rule, str):
-            if rule.split()[:1] and rule.split()[0] in THAWS:
-                raise RuleError("To undo a freeze or a hold, call rules.thaw() or remove its rule.")
             rule = parse_rule(rule)
         return RuleHandle(self, self._wire._on_loop(lambda: self._wire._engine.add(rule)))
 
     def remove(self, rule: RuleHandle | str) -> bool:
-        """Take a rule away, by its handle or id; False if it is not there."""
+        """Remove a rule, by its handle or id; False if it is not there."""
         id = rule if isinstance(rule, str) else rule.id
         return self._wire._on_loop(lambda: self._wire._engine.remove(id))
 
-    def thaw(self, selector: str = "") -> list[str]:
-        """Let go of what freezes and holds keep back (all, or those with that selector)."""
-        return self._wire._on_loop(lambda: self._wire._engine.thaw(f"thaw {selector}"))
-
     def clear(self) -> None:
-        """Take every rule away."""
+        """Remove every rule."""
         for handle in list(self):
             handle.remove()
 
@@ -296,12 +286,12 @@ class Wire:
         self._on_loop(lambda: setattr(self._proxy, "kill", kill))
 
     def mark(self, what: str, **data: Any) -> None:
-        """Write something down that is not traffic: ``wire.mark("process_started", pid=12)``."""
+        """Record something that is not traffic: ``wire.mark("process_started", pid=12)``."""
         self._recorder.mark(what, **data)
 
     @property
     def failure(self) -> OSError | None:
-        """Why the record cannot be relied on (a full disk), None while it can.
+        """Why the record is incomplete (a full disk); None where it is complete.
 
         ``strerror`` says it in words. Where there is one, conclude nothing.
         """
@@ -365,7 +355,7 @@ class Wire:
             max_field_size=1 << 16,
             cookie_jar=aiohttp.DummyCookieJar(),
         ) as session:
-            # A write that is sent twice would be on record once: no retries of its own.
+            # A write that is sent twice would be recorded once: no retries of its own.
             session._retry_connection = False
             self._proxy = Proxy(
                 upstream,

@@ -1,4 +1,4 @@
-"""What `phase4 init` does: make a workspace, take one up, take an old one over."""
+"""What `phase4 init` does: make a workspace, complete one, upgrade an old one."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def init_folder(
 def init(
     root: Path, track: str | None, say: Callable[[str], None] = lambda line: None
 ) -> tuple[Workspace, list[Lab]]:
-    """Make a workspace, or take up one; returns it and the labs whose stubs were laid.
+    """Make a workspace, or complete one; returns it and the labs whose stubs were added.
 
-    In a workspace that is there only labs without a folder get one. What was done in one
-    of an older version moves to where it belongs now, and ``say`` is told. ``track`` None
+    In an existing workspace only labs without a folder get one. Work in one of an older
+    version moves to where it belongs now, and ``say`` is called with what was moved. ``track`` None
     keeps the one it has (python in a new one).
     """
     if track is not None and track not in TRACKS:
@@ -88,7 +88,7 @@ def _taken_up(root: Path) -> Workspace:
 
 
 def _refuse_strangers(root: Path) -> None:
-    """Labs are not laid into a folder that is plainly something else."""
+    """Refuse a folder that is plainly something else."""
     if root == course.ROOT or (root / "grader" / "course.toml").exists():
         raise BadRequest("that is the course itself; name a folder of your own, or none.")
     if (root / MARKER).exists():
@@ -97,7 +97,7 @@ def _refuse_strangers(root: Path) -> None:
     labs = {lab.id for lab in course.load().labs}
     if others and not set(others) <= labs | {*course.load().artifacts, *stubs.artifacts("go")}:
         print(
-            f"phase4: {root} has other files in it; they are left alone.",
+            f"phase4: {root} has other files in it; they are not touched.",
             file=sys.stderr,
         )
 

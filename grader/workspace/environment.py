@@ -21,10 +21,10 @@ PTH = "phase4.pth"
 
 
 def ensure(root: Path) -> bool:
-    """Make the environment, or mend the one that we made; False where there is another's.
+    """Make the environment, or repair the one that we made; False where it is somebody else's.
 
     A Python that was replaced, a course that was moved and a workspace that was moved
-    all leave one that no longer works: it is made anew.
+    all leave one that no longer works: it is made again.
     """
     folder = root / FOLDER
     wanted = _paths(root)
@@ -39,7 +39,7 @@ def ensure(root: Path) -> bool:
         venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
         _site_packages(folder).joinpath(PTH).write_text(wanted, encoding="utf-8")
     except (OSError, ValueError):
-        # Everything but the editor does without.
+        # Only editors need it.
         shutil.rmtree(folder, ignore_errors=True)
         return False
     return True

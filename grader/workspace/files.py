@@ -1,4 +1,4 @@
-"""Writing that a kill at any moment leaves whole: the old content or the new, never half."""
+"""Atomic writes: after a kill at any moment a file has the old content or the new."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lay_folder(wanted: dict[str, Path], target: Path, staging: Path) -> None:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same bytes; a missing one is like no other."""
+    """Whether two files have the same bytes; a missing file equals none."""
     try:
         return one.read_bytes() == other.read_bytes()
     except OSError:

@@ -3,8 +3,8 @@
 Layout: ``phase4.toml`` (which course, which track), the artifacts that grow from lab
 to lab (``machinery/``, ``operator_handwired/``), a folder per lab named by its id, and
 ``.phase4/`` for what the course keeps there: reports, runs, backups, hints taken.
-Nothing that a learner wrote is ever overwritten: a lab's folder is laid only where
-there is none, a file of an artifact only where there is none, and ``reset`` and
+Nothing that a learner wrote is ever overwritten: a lab's folder, or a file of an
+artifact, is added only where there is none, and ``reset`` and
 ``track`` keep a backup.
 """
 
@@ -37,7 +37,7 @@ class WorkspaceError(Exception):
 
 
 class BadRequest(WorkspaceError):
-    """What was asked of the workspace makes no sense."""
+    """The command asks for something that the workspace does not have."""
 
     exit_code = 2
 
@@ -80,10 +80,10 @@ class Workspace:
         """A fresh folder for a run, named by time (UTC) and what is run."""
         return new_folder(self.runs, label)
 
-    # -- laying and replacing labs -----------------------------------------
+    # -- adding and replacing labs -----------------------------------------
 
     def lay(self, lab: Lab) -> bool:
-        """Put the lab's stubs where there is no folder yet; says whether it did."""
+        """Add the lab's stubs where there is no folder yet; returns whether it did."""
         target = self.folder(lab)
         wanted = stubs.of(lab, self.track_of(lab))
         if target.exists() or not wanted:
@@ -92,12 +92,12 @@ class Workspace:
         return True
 
     def lay_artifacts(self) -> list[str]:
-        """Put what the artifacts start from where there is no such file; returns the new ones' names.
+        """Add the artifacts' starting files where there is none; returns the names of the new ones.
 
         Those of every track that a lab with parts has here.
         """
         laid = []
-        # What has no track of its own runs what Python has.
+        # A lab without a track runs the Python parts.
         for track in self.tracks_in_use():
             for name, source in stubs.artifacts(track).items():
                 target = self.root / name
@@ -127,9 +127,9 @@ class Workspace:
         return found
 
     def reset(self, lab: Lab) -> Path | None:
-        """Lay the lab's stubs, and the parts that it asks for, anew.
+        """Put the starting files of the lab, and of the parts that it asks for, back.
 
-        What the learner had goes into the backup that is returned: the lab's folder,
+        The learner's files go into the backup that is returned: the lab's folder,
         and the parts' files beside it under their own names.
         """
         wanted = stubs.of(lab, self.track_of(lab))
@@ -151,7 +151,7 @@ class Workspace:
     def change_track(self, lab: Lab, track: str) -> Path | None:
         """Give one lab another track. Answers stay; the backup of all that was there is returned.
 
-        Stubs of the old track that were never edited go, those of the new one come.
+        Stubs of the old track that were never edited are removed, those of the new one added.
         An artifact has both tracks side by side.
         """
         if track not in lab.tracks:
@@ -218,7 +218,7 @@ class Workspace:
 
     @contextmanager
     def exclusive(self, what: str, waiting: Callable[[str], None]) -> Iterator[None]:
-        """Hold the workspace against a second check; ``waiting`` is told whom it waits for."""
+        """Lock the workspace against a second check; ``waiting`` is called with what it waits for."""
         self.state.mkdir(parents=True, exist_ok=True)
         with (self.state / "lock").open("a+", encoding="utf-8") as lock:
             try:
@@ -284,7 +284,7 @@ def _same_course(root: Path, data: dict[str, Any], loaded: Course) -> None:
     if version != loaded.version:
         raise WorkspaceError(
             f"{root} was made for version {version} of the course; this is version "
-            f"{loaded.version}. `phase4 init {root}` takes it over: your work moves to where it "
+            f"{loaded.version}. `phase4 init {root}` upgrades it: your work moves to where it "
             "belongs now, all of it is kept in a backup, and what is new is added."
         )
 

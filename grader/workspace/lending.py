@@ -1,10 +1,10 @@
-"""What a command typed by hand runs on: ``phase4 run``, ``record`` and ``conform``.
+"""The parts that ``phase4 run``, ``record`` and ``conform`` run a program on.
 
 A check runs a copy; here the learner's own files are run where they are, so that a
 breakpoint is hit and a traceback names them. Python finds the artifacts' packages by
 ``PYTHONPATH``. Where a part is lent, a folder of that run stands before them: links to
-the learner's own files, and the course's in place of what is not passed. Go is told by
-``-overlay``.
+the learner's own files, and the course's in place of what is not passed. Go gets them
+by ``-overlay``.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _python_path(root: Path, argv: Sequence[str], also: Path | None = None) -> d
         roots.append(_script_folder(argv))
     found = [*map(str, roots)]
     if earlier:
-        # What the learner's shell has goes before the workspace's own, not before what is lent.
+        # The learner's own PYTHONPATH comes before the workspace's folders, after what is lent.
         found = [*found, earlier] if also is not None else [earlier, *found]
     environment["PYTHONPATH"] = os.pathsep.join(found)
     return environment

@@ -3,7 +3,7 @@
 The artifacts grow in the workspace's own folders (``machinery/``,
 ``operator_handwired/``). A check does not run there: :func:`assemble` puts the lab's
 folder and the artifacts together in a folder of that run, with the course's files in
-place of the parts that it lends. So nothing is ever lent into the learner's folder,
+place of the parts that it lends. So nothing is ever written into the learner's folder,
 and a file that is saved while a check runs is seen by the next one.
 """
 
@@ -36,7 +36,7 @@ NOT_HANDED_IN = {
     ".git", ".hg", ".idea", ".mypy_cache", ".phase4", ".phase4-build", ".pytest_cache",
     ".ruff_cache", ".venv", ".vscode", "__pycache__", "node_modules", "venv",
 }  # fmt: skip
-#: Bytes and files of one folder that a check takes along; more is not an answer but an accident.
+#: Bytes and files of one folder that a check copies; more is not an answer.
 BYTES, FILES = 512 * 1024 * 1024, 5000
 #: Files at the root that a Go program needs to be built.
 MODULE_FILES = ("go.mod", "go.sum", "go.work")
@@ -148,7 +148,7 @@ def digests(root: Path, lab: Lab, track: str) -> dict[str, str]:
 
 
 def digest_of(root: Path, part: Part, track: str) -> str:
-    """A SHA-256 over names and contents of a part's files; of nothing where there are none."""
+    """A SHA-256 over names and contents of a part's files; of no bytes where there are none."""
     return _digest(root, _files_of(root, part, track))
 
 
@@ -252,8 +252,8 @@ def _lay_artifacts(
     root: Path, into: Path, track: str, found: list[Use], artifacts: list[str]
 ) -> None:
     own = [use.part for use in found if use.own]
-    # What the lab does not run on is the course's as well: half a reflector must not
-    # keep a work queue from being tried.
+    # Parts that the lab does not run on are the course's as well: an unfinished reflector
+    # must not keep a work queue from being checked.
     lent = [part for part in course.load().parts if part not in own]
     theirs = {path.as_posix(): cut for path, cut in cut.artifacts(track, "solution").items()}
     mine = {
@@ -275,7 +275,7 @@ def _lay_artifacts(
         _copy_one(path, into / name)
     for name, (data, source) in theirs.items():
         target = into / name
-        # A part of the learner's that is not there is not there.
+        # A part that the learner does not have stays missing.
         if PurePath(name).parts[0] not in artifacts or any(part.has(name, track) for part in own):
             continue
         if not os.path.lexists(target):
@@ -296,7 +296,7 @@ def _copy(root: Path, files: Iterator[Path], into: Path) -> None:
 
 
 def _copy_one(path: Path, target: Path) -> None:
-    """Copy a file as it is, whatever it is: what reads it has a sentence for a link and for a pipe."""
+    """Copy a file as it is, whatever it is: its reader has a message for a link and for a pipe."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         about = path.lstat()

@@ -7,7 +7,7 @@ from pathlib import Path
 from grader.course import ROOT, Lab
 
 EXERCISES = ROOT / "exercises"
-#: What is laid at the root: the artifacts, and the files that make it a project of either language.
+#: What is put at the root: the artifacts, and the files that make it a project of either language.
 ARTIFACTS = "artifacts"
 
 

@@ -1,8 +1,8 @@
-"""A workspace of version 1 taken over: what was done in the labs' folders moves into the parts.
+"""Upgrades a workspace of version 1: work in the labs' folders moves into the parts.
 
-Version 1 laid the machinery and the operator into each lab's folder anew. A part is
+Version 1 put a copy of the machinery and of the operator into each lab's folder. A part is
 taken from the lab that asked for it, where it was edited there, else from the lab in
-which it was edited last: that is where its owner copied it to and went on. Files that
+which it was edited last: that is the copy that its owner continued with. Files that
 were never edited are left for the new stubs. All of the old folders are in a backup first.
 """
 
@@ -36,7 +36,7 @@ _MOVED = (
     ("webapp_types.py", "operator_handwired/webapp_operator/webapp_types.py"),
     ("typed.py", "operator_handwired/webapp_operator/typed.py"),
 )
-#: What is the workspace's now, or the part's, or was made of them: never taken over.
+#: Files that the workspace or the parts have now, or that were generated: never moved.
 _DROPPED = re.compile(r"(^|/)(go\.mod|go\.sum|Dockerfile|generate\.go|__init__\.py|replay/.*)$")
 #: The names by which version 1's files named each other.
 _RENAMED = {
@@ -94,7 +94,7 @@ def take_over(here: Workspace, say: Callable[[str], None]) -> None:
 
 
 def _counted(targets: list[str]) -> list[str]:
-    """Names for a person: a folder with how many, where there are more than three in one."""
+    """Names for a message: a folder and how many, where there are more than three in it."""
     tops: dict[str, list[str]] = {}
     for target in targets:
         tops.setdefault("/".join(target.split("/")[:2]), []).append(target)
@@ -142,7 +142,7 @@ def _target(name: str) -> str:
 
 
 def _chosen(target: str, candidates: list[_Candidate]) -> _Candidate:
-    """The copy to take: from the lab that asks for it, but for the operator, which grew on."""
+    """The copy to take: from the lab that asks for it; of the operator the newest."""
     writers = {
         part.lab
         for part in course.load().parts
@@ -212,7 +212,7 @@ def _modules() -> dict[str, str]:
 
 
 def _cleared(folder: Path) -> None:
-    """Take away, from a lab's folder, what is a part's now."""
+    """Remove from a lab's folder what belongs to a part now."""
     for name in ("machinery", "webapp_operator", "operator", "webapp"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("crd.yaml", "role.yaml", "webapp_types.py", "typed.py"):
@@ -220,7 +220,7 @@ def _cleared(folder: Path) -> None:
 
 
 def _without_old_program(here: Workspace, lab: course.Lab) -> None:
-    """Take away a declaration that named the old folders; the artifact has its own now."""
+    """Remove a declaration that names the old folders; the artifact has its own now."""
     path = here.folder(lab) / "program.toml"
     if path.is_file() and (
         lab.program == "operator_handwired" or '"webapp"' in path.read_text("utf-8", "replace")
@@ -229,7 +229,7 @@ def _without_old_program(here: Workspace, lab: course.Lab) -> None:
 
 
 def _completed(here: Workspace, lab: course.Lab) -> None:
-    """Add what a lab's folder has now and had not; take an empty one away."""
+    """Add what is new in a lab's folder; remove an empty one."""
     folder = here.folder(lab)
     for name, source in stubs.of(lab, here.track_of(lab)).items():
         if not os.path.lexists(folder / name):

@@ -57,7 +57,7 @@ def test_a_locales_encoding_is_kept_where_it_names_one(
 ) -> None:
     monkeypatch.setattr(locale, "getencoding", lambda: named)
     monkeypatch.setattr(encoding, "sys", SimpleNamespace(flags=SimpleNamespace(utf8_mode=1)))
-    assert encoding._encoding(SimpleNamespace(encoding="utf-8")) == used
+    assert encoding.of(SimpleNamespace(encoding="utf-8")) == used
 
 
 def test_what_an_encoding_lacks_becomes_the_nearest_that_it_has() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from grader import bootstrap
 from grader.course import ROOT
+from tests.once import once
 
 #: Small enough to install in a second; everything else is as in the course.
 ONE_PACKAGE = """colorama==0.4.6 \\
@@ -27,12 +30,17 @@ def clone(tmp_path: Path) -> Path:
     return new_clone(tmp_path / "a clone")
 
 
-@pytest.fixture(scope="module")
-def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone after its first use. Whoever breaks it sees it mended: it serves the next test."""
-    clone = new_clone(tmp_path_factory.mktemp("used") / "a clone")
-    assert launch(clone).returncode == 0
-    return clone
+@pytest.fixture
+def used_clone(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
+    """A clone after its first use, which was made once for all workers."""
+    used = once(tmp_path_factory, "used-clone", use)
+    # A virtual environment finds itself by where its pyvenv.cfg is: it may be copied.
+    return shutil.copytree(used, tmp_path / "a clone", symlinks=True)
+
+
+def use(root: Path) -> None:
+    done = launch(new_clone(root))
+    assert done.returncode == 0, done.stderr
 
 
 def new_clone(root: Path) -> Path:
@@ -64,10 +72,21 @@ def launch(clone: Path, *arguments: str, **env: str) -> subprocess.CompletedProc
 
 
 @pytest.mark.network
-def test_first_use_then_a_warm_one_then_a_changed_lock_file(clone: Path) -> None:
-    first = launch(clone, "a b", "c")
-    assert (first.returncode, first.stdout) == (0, "runs a b c\n"), first.stderr
-    assert "first use" in first.stderr
+def test_two_first_uses_at_once_then_a_warm_one_then_a_changed_lock_file(clone: Path) -> None:
+    both = [
+        subprocess.Popen(
+            [clone / "phase4", "a b", "c"],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    ended = [(*process.communicate(timeout=300), process.returncode) for process in both]
+    assert [(out, code) for out, _, code in ended] == [("runs a b c\n", 0)] * 2, ended
+    assert sorted("first use" in err for _, err, _ in ended) == [False, True]
+    assert any("another phase4 is setting up" in err for _, err, _ in ended)
     assert launch(clone, "x").stderr == ""
     link = clone.parent / "bin" / "phase4"
     link.parent.mkdir()
@@ -93,24 +112,6 @@ def test_a_killed_first_use_is_mended_by_the_next(clone: Path) -> None:
         process.wait()
     done = launch(clone)
     assert (done.returncode, done.stdout) == (0, "runs\n"), done.stderr
-
-
-@pytest.mark.network
-def test_two_first_uses_at_once(clone: Path) -> None:
-    both = [
-        subprocess.Popen(
-            [clone / "phase4"],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sorted("first use" in err for _, err in said) == [False, True]
-    assert any("another phase4 is setting up" in err for _, err in said)
 
 
 def test_no_python_is_said_with_what_to_do(clone: Path, tmp_path: Path) -> None:
@@ -242,23 +243,29 @@ def test_the_users_settings_for_python_and_pip_are_for_their_programs(
     assert launch(clone, "z", **settings).stdout == "runs z\n"
 
 
-def test_where_packages_come_from_is_the_users_to_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_where_packages_come_from_is_the_users_to_say(tmp_path: Path) -> None:
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\nindex-url = https://files.example/simple\nuser = true\n"
         "trusted-host =\n    files.example\n    more.example\n"
     )
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://more.example/simple")
-    monkeypatch.setenv("PIP_TARGET", "/somewhere")
-    monkeypatch.setenv("UV_INDEX_OURS_PASSWORD", "theirs")
-    bootstrap._configured.cache_clear()
-    env = bootstrap.environment()
-    bootstrap._configured.cache_clear()
+    theirs = {
+        "PIP_CONFIG_FILE": str(config),
+        "PIP_EXTRA_INDEX_URL": "https://more.example/simple",
+        "PIP_TARGET": "/somewhere",
+        "UV_INDEX_OURS_PASSWORD": "theirs",
+    }
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))}
+    # In a process of its own: what pip says is asked once in each.
+    asked = "import json; from grader import bootstrap; print(json.dumps(bootstrap.environment()))"
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=ROOT,
+        env={**cleared, **theirs},
+        capture_output=True,
+        check=True,
+    )
+    env = json.loads(done.stdout)
     assert env["PIP_INDEX_URL"] == env["UV_DEFAULT_INDEX"] == "https://files.example/simple"
     assert env["PIP_EXTRA_INDEX_URL"] == env["UV_INDEX"] == "https://more.example/simple"
     assert env["UV_INSECURE_HOST"] == "files.example more.example"

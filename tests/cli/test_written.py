@@ -139,7 +139,7 @@ def test_a_missing_point_is_not_yet_and_says_which(environment: dict[str, str]) 
     terminal = Terminal(["check", PAYMENT], 80, environment)
     answer_all(terminal, "yn")
     assert terminal.ended() == 3
-    assert "Not yet: by your own reading the sentence does not say «It gets the Foo" in (
+    assert "Not yet: by your own judgement the sentence does not say «It gets the Foo" in (
         terminal.flat
     )
     assert "FAIL" not in terminal.flat
@@ -280,7 +280,7 @@ def test_one_that_is_known_is_never_asked_about(environment: dict[str, str]) -> 
         (
             "A key says nothing about the object. Which line, later, pays for that? And what "
             "does it read, from where?",
-            "the question stands again",
+            "it repeats the question",
         ),
     ],
     ids=lambda value: value[:12],

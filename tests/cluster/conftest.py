@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     records = Records(folder / "state" / "processes")
     records.reap()
+
+
+@pytest.fixture
+def as_renamed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Gives this machine another host name when called, as far as this process is told."""
+    system = os.uname()
+    other = os.uname_result((system.sysname, "renamed", *system[2:]))
+    return lambda: monkeypatch.setattr(os, "uname", lambda: other)
 
 
 @pytest.fixture(scope="session")

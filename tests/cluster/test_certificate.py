@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cluster import boot, bootstrap, certificate
+from grader.cluster import bootstrap, certificate, waiting
 from grader.cluster.api import Api
 from grader.cluster.components import Layout
 from grader.cluster.credentials import Credentials
@@ -59,18 +59,18 @@ def kept(home: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ahead", "expired", "elsewhere"])
-def test_a_kept_one_that_will_not_do_is_made_anew(home, tmp_path, name):
-    files = Layout(tmp_path / "cluster")
-    files.pki.mkdir(parents=True)
+def test_a_kept_one_that_will_not_do_is_replaced(home, tmp_path, name):
+    pki = tmp_path / "pki"
+    pki.mkdir()
     kept(home, "good")
-    boot._reuse_certificate(files)
-    assert (files.pki / "apiserver.crt").exists()
+    certificate.reuse(pki)
+    assert (pki / "apiserver.crt").exists()
     kept(home, name)
-    boot._reuse_certificate(files)
-    assert list(files.pki.iterdir()) == [], "the API server makes one where there is none"
+    certificate.reuse(pki)
+    assert list(pki.iterdir()) == [], "the API server makes one where there is none"
     for end, source in (("crt", FILES / "good.crt"), ("key", KEY)):
-        shutil.copy(source, files.pki / f"apiserver.{end}")
-    boot._keep_certificate(files)
+        shutil.copy(source, pki / f"apiserver.{end}")
+    certificate.keep(pki)
     good = (FILES / "good.crt").read_text()
     assert (home / "state" / "pki" / "apiserver.crt").read_text() == good
 
@@ -98,7 +98,7 @@ def test_a_refused_certificate_is_not_waited_for(ahead, tmp_path):
         with pytest.raises(Untrusted, match="is refused .certificate is not yet valid.*clock says"):
             api.raw("GET", "/readyz")
         with pytest.raises(Untrusted):
-            boot._until(lambda: boot._ready(api), {}, Layout(tmp_path), "the API server", 60.0)
+            waiting.until(lambda: waiting.ready(api), {}, Layout(tmp_path), "the API server", 60.0)
         with pytest.raises(Untrusted):
             bootstrap.install_early(api, lambda: True)
     assert time.monotonic() - begun < 10

@@ -56,7 +56,7 @@ def test_the_doctor_says_that_a_cluster_runs_elsewhere(monkeypatch):
         raise EnvironmentProblem("The cluster default runs on another machine.")
 
     monkeypatch.setattr(clusters, "find", elsewhere)
-    found = doctor._cluster()
+    (found,) = (one for one in doctor.look() if one.name == "cluster")
     assert (found.state, found.detail) == (
         "missing",
         "The cluster default runs on another machine.",

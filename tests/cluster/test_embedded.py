@@ -15,7 +15,18 @@ import psutil
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import boot, bootstrap, components, embedded, machine, pins, process, template
+from grader.cluster import (
+    boot,
+    bootstrap,
+    components,
+    embedded,
+    machine,
+    pins,
+    ports,
+    process,
+    template,
+    waiting,
+)
 from grader.cluster.api import Api, ApiError
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.interface import Capability
@@ -342,7 +353,7 @@ def test_a_start_from_the_template_that_fails_late_is_made_again_without(
     clusters.ensure("a")
     clusters.stop("a")
     kept = template.folder().stat().st_ino
-    ready, killed = boot._ready, []
+    ready, killed = waiting.ready, []
 
     def dies_first(api: Api) -> bool:
         if not killed:
@@ -352,10 +363,10 @@ def test_a_start_from_the_template_that_fails_late_is_made_again_without(
             return False
         return ready(api)
 
-    monkeypatch.setattr(boot, "_ready", dies_first)
+    monkeypatch.setattr(waiting, "ready", dies_first)
     said: list[str] = []
     found = clusters.ensure("a", progress=said.append)
-    assert killed and "the kept copy of etcd's data is of no use; starting without it" in said
+    assert killed and "the kept copy of etcd's data does not start; starting without it" in said
     assert Api(found).get("nodes", "node-1")
     assert template.there() and template.folder().stat().st_ino != kept
     clusters.stop("a")
@@ -370,7 +381,7 @@ def test_a_start_that_fails_without_the_template_too_fails_once(own_home, monkey
         tried.append(from_template)
         raise ClusterLost("etcd ended.")
 
-    monkeypatch.setattr(boot, "_bring_up", lost)
+    monkeypatch.setattr(boot, "bring_up", lost)
     with pytest.raises(ClusterLost, match="etcd ended"):
         clusters.ensure("a")
     assert tried == [True, False] and not template.there() and nothing_runs(own_home)
@@ -390,8 +401,8 @@ def test_a_port_taken_in_between(any_home, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         answers = iter([taken.getsockname()[1]])
-        free = boot._free_port
-        monkeypatch.setattr(boot, "_free_port", lambda: next(answers, None) or free())
+        free = ports.free
+        monkeypatch.setattr(ports, "free", lambda: next(answers, None) or free())
         found = clusters.ensure("a")
         assert found.port != taken.getsockname()[1]
     clusters.stop("a")
@@ -401,9 +412,9 @@ def test_no_port_to_be_had(any_home, monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        monkeypatch.setattr(boot, "_free_port", lambda: taken.getsockname()[1])
-        monkeypatch.setattr(boot, "_PORTS_TRIED", 2)
-        with pytest.raises(EnvironmentProblem, match="No free port could be had"):
+        monkeypatch.setattr(ports, "free", lambda: taken.getsockname()[1])
+        monkeypatch.setattr(boot, "PORTS_TRIED", 2)
+        with pytest.raises(EnvironmentProblem, match="No free port was found"):
             clusters.ensure("a")
     assert nothing_runs(any_home)
 
@@ -514,9 +525,9 @@ def test_no_argument_holds_a_path_of_this_machine(component, tmp_path):
     assert not any(str(place) in " ".join(arguments) for place in (tmp_path, components.MANIFESTS))
 
 
-def test_the_cluster_is_known_under_another_host_name(own_home, monkeypatch):
+def test_the_cluster_is_known_under_another_host_name(own_home, as_renamed):
     before = clusters.ensure("a").processes()
-    monkeypatch.setattr(process, "_host", lambda: "renamed")
+    as_renamed()
     after = clusters.ensure("a").processes()
     assert {n: one.pid for n, one in after.items()} == {n: one.pid for n, one in before.items()}
     assert clusters.stop("a") and nothing_runs(own_home)
@@ -564,7 +575,7 @@ def test_a_cluster_that_cannot_be_mended_is_not_replaced_in_silence(own_home, ca
     assert clusters.find("a") is None
     assert Api(clusters.ensure("a")).get("nodes", "node-1")
     said = capsys.readouterr().err
-    assert "cluster a cannot be mended, so an empty one takes its place; what was in it" in said
+    assert "cluster a cannot be repaired, so an empty one replaces it; its objects are lost" in said
     assert "etcd ended" in said
     clusters.stop("a")
 

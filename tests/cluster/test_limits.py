@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from grader import cluster as clusters
-from grader.cluster import binaries, boot, dirs, limits, template
+from grader.cluster import binaries, dirs, limits, template, waiting
 from grader.cluster.components import Layout
 from grader.cluster.errors import ClusterLost, EnvironmentProblem
 from grader.cluster.process import records
@@ -78,7 +78,7 @@ def ended(home, name: str, script: str):
         one = records.start(["sh", "-c", script], name=name, kind="component", stdout=log)
     one.wait(20)
     with pytest.raises(EnvironmentProblem) as caught:
-        boot._say_why_it_ended(one, files)
+        waiting.raise_why_it_ended(one, files)
     return caught.value
 
 
@@ -86,7 +86,7 @@ def test_a_component_that_met_a_limit_is_not_lost(home):
     """So that neither the template nor a cluster's data is thrown away for it."""
     problem = ended(home, "etcd", "echo 'panic: write: no space left on device'; exit 2")
     assert not isinstance(problem, ClusterLost)
-    assert str(problem).startswith("etcd could not do its work. The disk is full.")
+    assert str(problem).startswith("etcd could not work. The disk is full.")
 
 
 def test_a_component_that_was_killed(home):

@@ -177,8 +177,8 @@ def sleeper(home):
     return records.start(["sleep", "60"], name="x", kind="learner")
 
 
-def test_the_machine_is_the_same_under_another_name(sleeper, monkeypatch):
-    monkeypatch.setattr(process, "_host", lambda: "renamed")
+def test_the_machine_is_the_same_under_another_name(sleeper, as_renamed):
+    as_renamed()
     (found,) = records.live()
     assert found.id == sleeper.id and records.reap() == [found]
     assert not sleeper.alive() and records.all() == []
@@ -224,7 +224,7 @@ class MacLibrary:
     """What the C library of macOS is asked."""
 
     def sysctlbyname(self, name, value, size, *_):
-        assert (name, size._obj.value) == (b"kern.bootsessionuuid", 256)
+        assert (name, size.contents.value) == (b"kern.bootsessionuuid", 256)
         value.value = b"A-BOOT"
         return 0
 

@@ -57,12 +57,13 @@ def test_one_that_cannot_be_read_goes(home, tmp_path):
 @pytest.mark.parametrize(("code", "says"), [(errno.ENOSPC, "is full"), (errno.EFBIG, "ulimit -f")])
 def test_a_limit_of_the_machine_is_not_the_templates_fault(home, tmp_path, monkeypatch, code, says):
     (tmp_path / "etcd").mkdir()
+    (tmp_path / "etcd" / "db").write_text("data")
     template.capture(tmp_path / "etcd")
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(template, "_copy", refuse)
+    monkeypatch.setattr(template, "open", refuse, raising=False)
     with pytest.raises(EnvironmentProblem, match=says):
         template.restore(tmp_path / "copy")
     assert template.there()

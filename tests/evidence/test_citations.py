@@ -49,7 +49,7 @@ def test_a_misquote_names_the_line_and_that_nothing_else_says_it():
 @pytest.mark.parametrize("short", ["if q.has(item)", "q.has(item) {"])
 def test_a_shortened_quote_is_told_what_it_lacks(short):
     finding = check(cited(8, short), INDEX)
-    assert finding.kind == "misquoted" and "near what you quote" in finding.seen
+    assert finding.kind == "misquoted" and "close to what you quote" in finding.seen
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_every_line_of_the_named_files_gets_what_it_should(lab):
 def test_a_question_that_knows_few_wrong_places_is_complained_about():
     question = places.of("4.1.2", "The line that pays for it")
     few = replace(question, wrong=question.wrong[:4])
-    assert "it names 4 wrong places, fewer than 5" in cited._measured(few).complaints
+    assert "it names 4 wrong places, fewer than 5" in cited.measured(few).complaints
 
 
 def section(text):

@@ -46,15 +46,16 @@ CALLER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from grader.labs.grading import grade
+from grader.labs import grading
 from grader.labs.grading_request import Request
-grade(Request(Path({folder!r}), "9.9.9", Path({grader!r}), Path({run_dir!r})))
+grading.CLEAN_UP_SECONDS = {patience}
+grading.grade(Request(Path({folder!r}), "9.9.9", Path({grader!r}), Path({run_dir!r})))
 """
 
 
 @pytest.fixture
 def caller(tmp_path, submission_dir):
-    def start(teardown: str) -> tuple[subprocess.Popen, list[int]]:
+    def start(teardown: str, patience: float = PATIENCE) -> tuple[subprocess.Popen, list[int]]:
         begun = tmp_path / "begun"
         path = tmp_path / "lab_9_9_9.py"
         path.write_text(HEAD + textwrap.dedent(GRADER).format(begun=begun, teardown=teardown))
@@ -63,6 +64,7 @@ def caller(tmp_path, submission_dir):
             folder=str(submission_dir),
             grader=str(path),
             run_dir=str(tmp_path / "run"),
+            patience=patience,
         )
         process = subprocess.Popen(
             [sys.executable, "-c", source],
@@ -102,7 +104,7 @@ def test_the_caller_is_ended(caller, tmp_path, number):
 
 def test_a_clean_up_that_does_not_come_to_an_end(caller, tmp_path):
     """Ctrl-C all the same: the session is killed after a while, and its programs with it."""
-    process, pids = caller("time.sleep(600)")
+    process, pids = caller("time.sleep(600)", patience=1.0)
     process.send_signal(signal.SIGINT)
     process.wait(PATIENCE)
     assert all(gone(pid) for pid in pids)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.labs.submission import Submission
+from grader.runner.submission import Submission
 from grader.verdict import Fail, NotGraded, Verdict
 
 from .conftest import checks

@@ -80,7 +80,7 @@ class ApiServer:
                 pass
 
             def do_GET(self) -> None:
-                outer._answer(self)
+                outer.answer(self)
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -167,7 +167,7 @@ class ApiServer:
 
     # Answers.
 
-    def _answer(self, http: BaseHTTPRequestHandler) -> None:
+    def answer(self, http: BaseHTTPRequestHandler) -> None:
         query = {k: v[0] for k, v in parse_qs(urlsplit(http.path).query).items()}
         kind = "list"
         if query.get("watch") in ("true", "1"):

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from machinery.api import ApiError, ListOptions, Page, Unreachable, WatchEvent
-from machinery.deltas import Delta, DeltaType
 from machinery.informer import SharedInformer
-from machinery.listener import Handler
+from machinery.listener import Deleted, Handler, Listener
 from machinery.objects import DeletedFinalStateUnknown, Object, key_of, resource_version, uid
+from machinery.real_fifo import RealFIFO
+from machinery.store import Store
 
 
 class JumpingClock:
@@ -140,19 +141,55 @@ class Notes(Handler):
         self.notes.append(["delete", brief(obj)])
 
 
+class MarkedStore(Store):
+    """A cache that says when the mark, and with it all that came before, was processed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked = threading.Event()
+
+    def bookmark(self, resource_version: str) -> None:
+        if resource_version == MARK.key:
+            self.marked.set()
+        else:
+            super().bookmark(resource_version)
+
+
 def replay_informer(trace: dict[str, Any]) -> dict[str, Any]:
     """An informer on the script, until the script is over; see ``runInformer`` in the oracle."""
     clock = JumpingClock()
     script = Script(trace["answers"], clock)
+    queue, store = RealFIFO(), MarkedStore()
     informer = SharedInformer(
-        script, use_watch_list=trace["watch_list"], clock=clock, on_error=lambda error: None
+        script,
+        queue=queue,
+        store=store,
+        use_watch_list=trace["watch_list"],
+        clock=clock,
+        on_error=lambda error: None,
     )
+
+    def settle(*listeners: Listener) -> None:
+        """Wait until everything queued so far was processed and every handler was told of it.
+
+        A mark goes the way that every change goes, and comes out last. A bookmark, not a
+        deletion: that would count as the first thing ever heard of the server.
+        """
+        queue.bookmark(MARK.key)
+        assert store.marked.wait(60), "the informer is stuck"
+        store.marked.clear()
+        for listener in listeners:
+            listener.add(Deleted(MARK))
+        for notes in (handler, late)[: len(listeners)]:
+            assert notes.marked.wait(60), "a handler is stuck"
+            notes.marked.clear()
+
     handler, late = Notes(), Notes()
     registration = informer.add_handler(handler)
     informer.start()
     try:
         assert script.over.wait(60), f"the script did not end: {script.requests}"
-        settle(informer)
+        settle(registration)
         outcome = {
             "requests": list(script.requests),
             "store": sorted(brief(obj) for obj in informer.store.list()),
@@ -161,23 +198,10 @@ def replay_informer(trace: dict[str, Any]) -> dict[str, Any]:
             "handler_synced": registration.has_synced(),
         }
         late_registration = informer.add_handler(late)
-        settle(informer)
+        settle(registration, late_registration)
         outcome["late_synced"] = late_registration.has_synced()
     finally:
         stopped = informer.stop(60)
         script.stopped.set()
     assert stopped, "a thread did not end"
     return {**outcome, "notes": handler.notes, "late": late.notes}
-
-
-def settle(informer: SharedInformer) -> None:
-    """Wait until everything queued so far was processed and every handler was told of it.
-
-    A mark goes the way that every change goes, and comes out last.
-    """
-    with informer._queue._changed:
-        # Not with delete(): that would count as the first thing ever heard of the server.
-        informer._queue._append(Delta(DeltaType.DELETED, MARK))
-    for listener in list(informer._listeners):
-        assert listener._handler.marked.wait(60), "a handler is stuck"
-        listener._handler.marked.clear()

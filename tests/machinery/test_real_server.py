@@ -116,10 +116,6 @@ class Place:
         for _, wire, _ in self.followers.values():
             wire.rules.clear()
 
-    def thaw(self) -> None:
-        for _, wire, _ in self.followers.values():
-            wire.rules.thaw()
-
     def wait(self, *notes: Any) -> None:
         for who, (follower, _, _) in self.followers.items():
             try:
@@ -191,7 +187,7 @@ def test_a_slow_list_that_is_empty_in_the_end(place):
     for follower, _, _ in place.followers.values():
         assert not follower.synced()
         assert follower.store() == []
-    place.thaw()
+    place.clear()
     place.wait(("synced",))
     place.wait(("add", place.put("a"), False))
     place.agreed(1)

@@ -218,48 +218,59 @@ def test_two_long_names_that_differ_at_the_end_have_pods_of_different_names():
 
 
 class Synced:
+    """An informer, and the registration of its handlers, with an empty cache that is in sync."""
+
+    def __init__(self, source, **options):
+        self.store = Store()
+
+    def add_handler(self, handler):
+        return self
+
+    def start(self):
+        pass
+
     def wait_for_sync(self, timeout):
         return True
 
 
 class Reconciles:
-    """Takes a key and holds on to it until told to let go."""
+    """Takes a key and holds on to it until told to go on."""
 
     def __init__(self):
-        self.keys, self.let_go = [], threading.Event()
+        self.keys, self.go_on = [], threading.Event()
         self.busy = threading.Semaphore(0)
 
     def reconcile(self, key):
         self.keys.append(key)
         self.busy.release()
-        self.let_go.wait(SOON)
+        self.go_on.wait(SOON)
 
 
 def test_a_stop_finishes_what_is_in_hand_and_leaves_the_rest(monkeypatch):
-    monkeypatch.setattr(controllers.SharedInformer, "start", lambda self: None)
+    reconciler = Reconciles()
+    monkeypatch.setattr(controllers, "SharedInformer", Synced)
+    monkeypatch.setattr(controllers, "Reconciler", lambda *_: reconciler)
     with upstream() as server:
         controller = Controller(server.client(), resync=0.0)
-        controller._registrations, controller._reconciler = [Synced()], Reconciles()
         for number in range(100):
             controller.queue.add(f"shops/{number}")
         stopping = Stop()
         running = threading.Thread(target=controller.run, args=(2, stopping), daemon=True)
         running.start()
         for _ in range(2):
-            assert controller._reconciler.busy.acquire(timeout=SOON)
+            assert reconciler.busy.acquire(timeout=SOON)
         stopping.set()
         assert running.is_alive()
-        controller._reconciler.let_go.set()
+        reconciler.go_on.set()
         running.join(SOON)
         assert not running.is_alive()
-        assert sorted(controller._reconciler.keys) == ["shops/0", "shops/1"]
+        assert sorted(reconciler.keys) == ["shops/0", "shops/1"]
 
 
 def test_a_stop_wakes_workers_that_wait_for_a_key(monkeypatch):
-    monkeypatch.setattr(controllers.SharedInformer, "start", lambda self: None)
+    monkeypatch.setattr(controllers, "SharedInformer", Synced)
     with upstream() as server:
         controller = Controller(server.client(), resync=0.0)
-        controller._registrations = [Synced()]
         stopping = Stop()
         running = threading.Thread(target=controller.run, args=(2, stopping), daemon=True)
         running.start()

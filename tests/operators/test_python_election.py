@@ -63,6 +63,9 @@ def holder(server):
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "hangs"])
 def test_no_pause_goes_beyond_the_renew_deadline(server, hangs):
     """Deadline 1.3 retry periods: after one try that failed, a whole pause would end at 2."""
+    served = []
+    server.fault = lambda method, path: served.append(time.monotonic())
+    began = time.monotonic()
     leader = Leader(server, Durations(lease=3.0, renew_deadline=2.6, retry_period=2.0))
     assert leader.working.wait(SOON)
     block = threading.Event()
@@ -74,9 +77,9 @@ def test_no_pause_goes_beyond_the_renew_deadline(server, hangs):
 
     server.fault = refuse
     assert leader.lost.wait(SOON)
-    until = leader.election._leading_until
     # Not before the deadline, and not by a whole pause after it: that would be 1.4 s.
-    assert 0.0 <= leader.lost_at - until < 1.2
+    assert leader.lost_at - began >= 2.6
+    assert leader.lost_at - served[-1] < 2.6 + 1.2
     block.set()
 
 
@@ -143,11 +146,25 @@ def test_a_renewal_that_is_late_does_not_keep_the_lease_from_being_released(serv
 
 
 def test_a_request_that_comes_late_does_not_take_back_what_was_released(server):
-    leader = Leader(server)
+    leader = Leader(server, Durations(retry_period=0.05))
     assert leader.working.wait(SOON)
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def first_hangs(method, path):
+        if not hangs.is_set():
+            hangs.set()
+            go_on.wait(SOON)
+
+    server.fault = first_hangs
+    assert hangs.wait(SOON)
     leader.stop()
     assert leader.ended() and holder(server) == ""
-    assert leader.election._acquire_or_renew() is False
+    go_on.set()
+    # The request that was left behind reads the lease only now.
+    for thread in threading.enumerate():
+        if thread.name == "lease":
+            thread.join(SOON)
+            assert not thread.is_alive()
     assert holder(server) == ""
 
 

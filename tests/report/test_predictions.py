@@ -176,12 +176,12 @@ def test_kill_points(mode, predicted, lost, agrees):
     ("page", "words"),
     [
         ("4.1/4.1.5.md", "A prediction is right if it says"),
-        ("4.2/4.2.1.md", "right is the very number"),
+        ("4.2/4.2.1.md", "only the exact number is right"),
         ("4.2/4.2.2.md", "right within a tenth"),
-        ("4.2/4.2.3.md", "right is the very number"),
-        ("4.2/4.2.4.md", "right is the very word"),
-        ("4.2/4.2.6.md", "right is the very number or word"),
-        ("4.2/4.2.7.md", "right is the number of children"),
+        ("4.2/4.2.3.md", "only the exact number is right"),
+        ("4.2/4.2.4.md", "only the exact word is right"),
+        ("4.2/4.2.6.md", "only the exact number or word is right"),
+        ("4.2/4.2.7.md", "the right number is that of the children"),
         ("4.3/4.3.4.md", "right within two"),
     ],
 )

@@ -114,7 +114,7 @@ def test_an_artifact_is_judged_as_it_is_now(small: Course, tmp_path: Path) -> No
 
     assert lacking() == ["not checked yet"]
     passed(reports, "9.1", "a", "b")
-    assert "not been judged for this yet: `phase4 gate 1 --live`" in lacking()[0]
+    assert "not been judged for this condition yet: `phase4 gate 1 --live`" in lacking()[0]
     digest = artifact.digest(reports, labs[0])
     checks = [CheckResult("gate-1/k", "Killed, it goes on", 0, "live", Verdict.FAIL)]
     store.save(reports, LabReport("gate-1", digest=digest, checks=checks))

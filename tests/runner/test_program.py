@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.cluster.process import records
-from grader.runner import program as programs
+from grader.runner import build as builds
 from grader.runner.program import Program
 from grader.verdict import Fail, NotGraded
 
@@ -22,7 +22,7 @@ def build(tmp_path: Path, monkeypatch):
 
     def run(*command: str) -> Program:
         program = Program(("{out}/x",), folder, tmp_path / "out", command)
-        program.built(tmp_path / "build.log")
+        builds.build(program, tmp_path / "build.log")
         return program
 
     return run
@@ -45,7 +45,7 @@ def test_a_build_that_fails(build):
 
 
 def test_a_build_that_hangs(build, monkeypatch):
-    monkeypatch.setattr(programs, "BUILD_SECONDS", 0.3)
+    monkeypatch.setattr(builds, "BUILD_SECONDS", 0.3)
     with pytest.raises(Fail) as caught:
         build("python3", "-c", "import time; time.sleep(600)")
     assert caught.value.message.diagnosis == "build-hangs"

@@ -19,6 +19,7 @@ from grader.cli import app
 from grader.cluster import refusals
 from grader.cluster.process import Refused, executable, records
 from grader.course import ROOT
+from grader.runner.build import build
 from grader.runner.program import Program
 from grader.verdict import Fail, NotGraded
 
@@ -60,15 +61,13 @@ def test_a_build_tool_on_a_noexec_mount_is_not_graded(
 ) -> None:
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
     with pytest.raises(NotGraded) as caught:
-        Program(("x",), noexec, tmp_path / "out", ("./stages",)).built(tmp_path / "build.log")
+        build(Program(("x",), noexec, tmp_path / "out", ("./stages",)), tmp_path / "build.log")
     assert str(noexec) in caught.value.message.seen
 
 
 def test_a_program_that_is_merely_not_executable_is_still_a_fail(program: Callable) -> None:
-    running = program("", start=False)
-    running._argv = lambda: ["./p0.py"]
     with pytest.raises(Fail) as caught:
-        running.start()
+        program("", argv=["./p0.py"])
     assert "is not executable" in caught.value.message.seen
 
 
@@ -136,9 +135,9 @@ def test_a_build_that_the_machine_ends(
 ) -> None:
     monkeypatch.setenv("PHASE4_HOME", str(tmp_path / "home"))
     (tmp_path / "lab").mkdir()
-    build = ("sh", "-c", 'echo "$1"; exit 126', "sh", said)
+    command = ("sh", "-c", 'echo "$1"; exit 126', "sh", said)
     with pytest.raises(NotGraded) as caught:
-        Program(("x",), tmp_path / "lab", tmp_path / "out", build).built(tmp_path / "build.log")
+        build(Program(("x",), tmp_path / "lab", tmp_path / "out", command), tmp_path / "build.log")
     message = caught.value.message
     assert seen in message.seen and message.next and message.evidence == (said,)
 

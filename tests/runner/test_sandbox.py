@@ -20,6 +20,7 @@ import pytest
 from grader.cluster.errors import EnvironmentProblem
 from grader.cluster.process import birth, records
 from grader.runner import sandbox
+from grader.runner.build import build
 from grader.runner.limits import inherited
 from grader.runner.program import Program
 from grader.runner.running import RunningProgram
@@ -298,13 +299,13 @@ def test_a_build_inside_reads_the_caches_and_writes_only_its_result(tmp_path, mo
     (lab.parent / "go.mod").write_text("module m\n\ngo 1.21\n")
     (lab / "main.go").write_text("package main\n\nfunc main() { println(42) }\n")
     program = Program(("{out}/x",), lab, tmp_path / "out", tuple(GO_BUILD), root=lab.parent)
-    program.built(tmp_path / "log", isolation="bwrap")
+    build(program, tmp_path / "log", isolation="bwrap")
     assert subprocess.run([tmp_path / "out" / "x"], capture_output=True).stderr == b"42\n"
     assert sorted(os.listdir(lab)) == ["main.go"]
 
     (lab / "main.go").write_text("package main\n\nfunc main() { undefined() }\n")
     with pytest.raises(Fail) as caught:
-        program.built(tmp_path / "log", isolation="bwrap")
+        build(program, tmp_path / "log", isolation="bwrap")
     assert caught.value.message.diagnosis == "build-failed"
     assert "undefined: undefined" in " ".join(caught.value.message.evidence)
 
@@ -316,7 +317,7 @@ def test_a_build_cannot_reach_the_network(tmp_path, monkeypatch):
     script = "import os, socket; print(os.environ['GOPROXY']); socket.create_connection(('1.1.1.1', 53), 2)"
     program = Program(("x",), lab, tmp_path / "out", ("python3", "-c", script))
     with pytest.raises(Fail) as caught:
-        program.built(tmp_path / "log", isolation="bwrap")
+        build(program, tmp_path / "log", isolation="bwrap")
     assert "off" in caught.value.message.evidence
     assert "unreachable" in " ".join(caught.value.message.evidence)
 

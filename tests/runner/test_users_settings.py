@@ -14,6 +14,7 @@ import pytest
 
 from grader.cluster import go_settings
 from grader.runner import limits
+from grader.runner.build import build
 from grader.runner.offline import offline
 from grader.runner.program import Program
 from grader.verdict import Fail
@@ -41,7 +42,7 @@ def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]
     program = Program(("{out}/x",), folder, tmp_path / "out", ("go", "build", "-o", "{out}/x", "."))
 
     def run() -> str:
-        program.built(tmp_path / "build.log")
+        build(program, tmp_path / "build.log")
         return subprocess.run(program.argv(""), capture_output=True, text=True).stderr
 
     return run
@@ -154,7 +155,7 @@ def test_a_build_with_the_race_detector_may_use_a_compiler(
     say = ("sh", "-c", 'echo "cgo=${CGO_ENABLED-left to Go}" > {out}/said')
     for option, said in (("-v", "0"), ("-race", "left to Go")):
         program = Program(("x",), tmp_path / "lab", tmp_path / "out", (*say, option))
-        program.built(tmp_path / "build.log")
+        build(program, tmp_path / "build.log")
         assert (tmp_path / "out" / "said").read_text() == f"cgo={said}\n"
 
 

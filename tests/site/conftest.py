@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -62,21 +63,39 @@ def served(built: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         thread.join()
 
 
-@pytest.fixture
-def checked(workspace: Path) -> LabReport:
-    """A workspace whose 4.1.2 was checked, and has two sentences for the learner to judge."""
+@pytest.fixture(scope="session")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace in which 4.1.2 was graded: its answer and the grader's report. One for all workers."""
+    return once(tmp_path_factory, "graded-4.1.2", _grade)
+
+
+def _grade(root: Path) -> None:
     from grader import workspace as folders
     from grader.labs import grading
     from grader.labs.grading_request import Request
-    from grader.report import assessing
+    from grader.report import store
 
-    here = folders.find()
+    here, _ = folders.init(root, "python")
     lab = course.load().lab("4.1.2")
     answer = ROOT / "solutions" / "4.1.2" / "variants" / "list-form" / "answers.md"
     text = answer.read_text(encoding="utf-8")
     text = text.replace("why: one lookup", "why: one <img src=x onerror=alert(1)> lookup")
     (here.folder(lab) / "answers.md").write_text(text, encoding="utf-8")
-    report = grading.grade(Request.of(lab, here.folder(lab), here.new_run("4.1.2")))
+    request = Request.of(lab, here.folder(lab), here.new_run("4.1.2"))
+    store.save(here.reports, grading.grade(request))
+
+
+@pytest.fixture
+def checked(workspace: Path, graded: Path) -> LabReport:
+    """A workspace whose 4.1.2 was checked, and has two sentences for the learner to judge."""
+    from grader import workspace as folders
+    from grader.report import assessing, store
+
+    here, there = folders.find(), folders.open_folder(graded)
+    lab = course.load().lab("4.1.2")
+    shutil.copy(there.folder(lab) / "answers.md", here.folder(lab))
+    report = store.load(there.reports, lab.id)
+    assert report is not None
     report = assessing.settled(here, report, here.folder(lab))
     assessing.file(here, lab, report)
     return report

@@ -159,7 +159,7 @@ def test_a_second_signal_does_not_wait_for_the_stubborn(cli):
     pids = [int(word) for word in command.stdout.readline().split()]
     began = time.time()
     command.send_signal(signal.SIGINT)
-    until(lambda: "ending it" in command.stderr.readline(), what="the first signal's notice")
+    until(lambda: "stopping it" in command.stderr.readline(), what="the first signal's notice")
     command.send_signal(signal.SIGINT)
     command.communicate(timeout=PATIENCE)
     (run,) = cli.runs.iterdir()
@@ -196,7 +196,7 @@ def test_killed_at_any_moment_nothing_is_left_that_the_next_run_does_not_end(cli
 
 
 def test_a_drill_by_hand(cli, api, namespace, foo_controller):
-    """Run the controller, freeze its watch, edit, thaw, and see it catch up."""
+    """Run the controller, freeze its watch, edit, remove the rule, and see it catch up."""
     cli.start("run", "--as", "foo", "--", *foo_controller)
     timeline = cli.timeline("foo")
     timeline.until(lambda t: t.reads(verb="watch", resource="foos"), PATIENCE, "its watch")
@@ -211,14 +211,15 @@ def test_a_drill_by_hand(cli, api, namespace, foo_controller):
     assert api.get(DEPLOYMENTS, "stone", namespace)["spec"]["replicas"] == 1
     listed = json.loads(cli("fault", "list", "--json").stdout)
     assert listed[0]["rules"][0]["rule"] == "freeze watch foos"
-    assert "Let go: r1" in cli("fault", "add", "thaw").stdout
+    removed = cli("fault", "remove", "freeze", "watch", "foos")
+    assert removed.stdout == "Removed: r1\n"
     api.until(DEPLOYMENTS, "stone", namespace, lambda d: d["spec"]["replicas"] == 3, PATIENCE,
               what="the controller to catch up")  # fmt: skip
     shown = cli("timeline", "--by", "foo", "--writes").stdout
     assert "rule r1 armed: freeze watch foos" in shown and "s late" in shown
     entries = [json.loads(line) for line in cli("timeline", "--json").stdout.splitlines()]
     assert {"write", "read", "watch", "event", "mark"} <= {entry["kind"] for entry in entries}
-    assert "Removed: nothing was there" in cli("fault", "remove", "all").stdout
+    assert "This wire has no rules." in cli("fault", "remove", "all").stdout
 
 
 def test_restart_after_a_kill_by_a_rule(cli, api, namespace, foo_controller):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -219,10 +220,10 @@ def test_faults_from_another_process(wire, http, tmp_path):
     assert http.request("GET", f"{wire.url}/api/v1/namespaces/default").status == 503
     (rule,) = control.ask(socket_path, {"op": "list"})["rules"]
     assert rule["id"] == added["added"]["id"] and rule["fired"] == 1 and rule["spent"]
-    control.ask(socket_path, {"op": "remove", "id": rule["id"]})
+    control.ask(socket_path, {"op": "remove", "rule": rule["id"]})
     assert control.ask(socket_path, {"op": "list"})["rules"] == []
     with pytest.raises(RuleError, match="no rule r9"):
-        control.ask(socket_path, {"op": "remove", "id": "r9"})
+        control.ask(socket_path, {"op": "remove", "rule": "r9"})
     with pytest.raises(RuleError, match="did you mean"):
         control.ask(socket_path, {"op": "add", "rule": "frieze watch pods"})
     assert (socket_path.stat().st_mode & 0o077) == 0
@@ -294,13 +295,11 @@ def test_a_deep_folder_still_gets_its_sockets(cluster, tmp_path):
     assert not folder.exists()
 
 
-def test_a_record_with_a_hole_is_said_to_have_one(wire, http):
-    full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, wire._recorder._fd)
-    os.close(full)
+def test_a_record_with_a_hole_is_said_to_have_one(wire, http, full_disk):
     assert wire.failure is None
-    http.request("GET", f"{wire.url}/version")
-    assert wire.failure.strerror == "No space left on device"
+    with full_disk():
+        http.request("GET", f"{wire.url}/version")
+    assert wire.failure.errno == errno.EFBIG
 
 
 def test_the_kubeconfig_holds_no_credential_of_the_cluster(wire):

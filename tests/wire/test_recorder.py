@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import subprocess
 import sys
 
@@ -80,15 +80,13 @@ def test_killed_in_the_middle_of_writing_every_line_is_whole(tmp_path):
     assert source.damaged == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_remembered(tmp_path):
+def test_a_full_disk_is_remembered(tmp_path, full_disk):
     recorder = Recorder(tmp_path / "wire.jsonl", "op")
-    full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, recorder._fd)
-    os.close(full)
-    recorder.mark("note")
-    assert recorder.failure is not None
-    assert recorder.failure.strerror == "No space left on device"
+    with full_disk():
+        recorder.mark("note")
+    assert recorder.failure is not None and recorder.failure.errno == errno.EFBIG
+    recorder.mark("there is room again, and the hole stays")
+    assert recorder.failure.errno == errno.EFBIG
     recorder.close()
 
 

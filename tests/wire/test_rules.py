@@ -117,7 +117,7 @@ def test_chance_is_decided_by_the_seed():
         ("timeout create pods applied=maybe", "yes or no"),
         ("answer 409 ADDED watch pods", "takes no event types"),
         ("hide DELETED,GONE watch pods", "GONE"),
-        ("thaw watch pods", "no rule"),
+        ("thaw watch pods", "not something a rule can do"),
     ],
 )
 def test_a_wrong_rule_is_told_how_to_be_right(text, says):

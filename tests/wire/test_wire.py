@@ -144,12 +144,10 @@ def test_waiting_for_a_rule_has_an_end(alone):
         rule.wait_fired(timeout=0.01)
 
 
-def test_thaw_is_no_rule_and_clear_takes_all(alone):
+def test_rules_are_removed_one_by_one_or_all(alone):
     wire = alone("freeze watch pods", "hold create pods", "answer 409 update pods")
-    with pytest.raises(RuleError, match="rules.thaw"):
-        wire.rules.add("thaw watch pods")
-    assert wire.rules.thaw("watch pods") == ["r1"]
-    assert wire.rules.thaw() == ["r2"]
+    assert wire.rules.remove("r2") and not wire.rules.remove("r2")
+    assert [rule.id for rule in wire.rules] == ["r1", "r3"]
     wire.rules.clear()
     assert list(wire.rules) == []
 
@@ -167,9 +165,12 @@ def test_the_control_socket_adds_lists_and_removes(alone, http):
     assert http.request("GET", wire.url + MAPS).status == 503
     (listed,) = ask(wire, op="list")["rules"]
     assert (listed["id"], listed["fired"], listed["spent"]) == (added["id"], 1, True)
-    assert ask(wire, op="remove", id=added["id"]) == {"removed": [added["id"]]}
-    ask(wire, op="add", rule="freeze watch pods")
-    assert ask(wire, op="add", rule="thaw") == {"removed": ["r2"]}
+    assert ask(wire, op="remove", rule=added["id"]) == {"removed": [added["id"]]}
+    for rule in ("freeze watch pods", "hold create pods", "freeze watch pods", "cut"):
+        ask(wire, op="add", rule=rule)
+    assert ask(wire, op="remove", rule="freeze  watch pods") == {"removed": ["r2", "r4"]}
+    assert ask(wire, op="remove", rule="all") == {"removed": ["r3", "r5"]}
+    assert ask(wire, op="remove", rule="all") == {"removed": []}
     ask(wire, op="mark", what="note", data={"text": "here"})
     assert Timeline.of(wire).marks("note").first.data == {"text": "here"}
 
@@ -179,7 +180,8 @@ def test_the_control_socket_adds_lists_and_removes(alone, http):
     [
         ({"op": "add", "rule": "explode"}, "not something a rule can do. Rules begin with"),
         ({"op": "add"}, "empty rule"),
-        ({"op": "remove", "id": "r9"}, "no rule r9 here .in force: none."),
+        ({"op": "remove", "rule": "r9"}, "no rule «r9» on this wire. Its rules: none."),
+        ({"op": "add", "rule": "thaw"}, "`phase4 fault remove` removes a rule"),
         ({"op": "dance"}, "does not know the request"),
         ({"op": "mark"}, "not a request a wire understands"),
         ([], "not a request a wire understands"),

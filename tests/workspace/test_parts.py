@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader import course, workspace
-from grader.labs.submission import Submission
+from grader.runner.submission import Submission
 from grader.report import ownership
 from grader.verdict import Outcome, Verdict
 from grader.workspace import Workspace, lending, parts

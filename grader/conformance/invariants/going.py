@@ -128,7 +128,7 @@ def _too_late(past: Past, change: Change, news: State) -> bool:
 
 
 def _revived(change: Change, gone: State) -> bool:
-    """A record made after the end of its WebApp, which only its own operator could let go."""
+    """A record made after the end of its WebApp, which only its own operator could remove."""
     made = int(change.after["metadata"]["resourceVersion"])
     record = change.exchange.resource == "configmaps" and change.before is None
     return record and made > gone.revision

@@ -126,12 +126,12 @@ def sigterm_with_a_queue(bench: Bench) -> None:
             diagnosis="never-acted",
             evidence=running.stderr_tail(6),
         )
-    # Lifted a second after the signal: with all its workers held, a process has nothing to do
-    # but to hear of it.
-    lift = threading.Timer(1.0, held.remove)
-    lift.start()
+    # Removed a second after the signal: with all its workers held, the process has only the
+    # signal to handle.
+    removal = threading.Timer(1.0, held.remove)
+    removal.start()
     ended = running.terminate(grace=5.0)
-    lift.join()
+    removal.join()
     worked_on = {
         e.name
         for e in bench.exchanges(running.client)

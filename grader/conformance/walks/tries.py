@@ -104,8 +104,8 @@ class Try:
         return finding or self._end()
 
     def _end(self) -> Finding | None:
-        """Everything is let go and deleted: nothing of it may stay."""
-        self.hand.say("# At the end everything is let go, and deleted.")
+        """Every hold is removed and everything deleted: nothing of it may stay."""
+        self.hand.say("# At the end every hold is removed, and everything is deleted.")
         self.hand.let_go()
         self.hand.delete_all()
         return self._rest(len(self.walk.bursts) - 1)
@@ -124,12 +124,12 @@ class Try:
             self._under = burst.fault
             self.hand.say(f"# {burst.fault[0].upper()}{burst.fault[1:]}.")
         for rule in rules:
-            self.hand.say(self._armed(rule.text))
+            self.hand.say(self._fault("add", rule.text))
         if fault.process:
             self._end_process(fault.process)
         for number, op in enumerate(burst.ops):
             apart = KINDS[op.kind].apart
-            if apart and (finding := self._lift(fault, rules) or self._rest(place, began)):
+            if apart and (finding := self._remove(fault, rules) or self._rest(place, began)):
                 return finding
             self.operations += self.hand.do(op)
             if number == 0 and rules and fault.causes and not apart:
@@ -139,13 +139,13 @@ class Try:
         if fault.hinders and rules:
             if finding := self._rest(place, hindered=fault.hinders):
                 return finding
-        return self._lift(fault, rules) or self._rest(place, began)
+        return self._remove(fault, rules) or self._rest(place, began)
 
-    def _armed(self, rule: str) -> str:
-        """The command that arms a rule, for a person's namespace and records."""
+    def _fault(self, verb: str, rule: str) -> str:
+        """The command that adds or removes a rule, for a person's namespace and records."""
         for name, uid in self.model.uids.items():
             rule = rule.replace(f"record-{uid}", f"$(record {name})")
-        return f'./phase4 fault add "{rule.replace(self.namespace, "walk")}"'
+        return f'./phase4 fault {verb} "{rule.replace(self.namespace, "walk")}"'
 
     def _arm(self, fault: Fault, burst: Burst) -> list[RuleHandle]:
         uid = self.model.uids.get(self.hand.name(burst.ops[0]), "none")
@@ -160,16 +160,14 @@ class Try:
         if fault.kills and any(rule.fired for rule in rules):
             self.program.wait_exit(5.0, "is killed at its write")
 
-    def _lift(self, fault: Fault, rules: list[RuleHandle]) -> None:
-        """Take a fault's rules away, and start the operator again where it is down."""
+    def _remove(self, fault: Fault, rules: list[RuleHandle]) -> None:
+        """Remove a fault's rules, and start the operator again where it is down."""
         if rules:
             for text in fault.last:
                 self.program.wire.rules.add(text.format(**self._names))
-                self.hand.say(self._armed(text.format(**self._names)))
-            self.hand.say(
-                "./phase4 fault remove all" if not fault.last else "./phase4 fault add thaw"
-            )
+                self.hand.say(self._fault("add", text.format(**self._names)))
         for rule in rules:
+            self.hand.say(self._fault("remove", rule.text))
             rule.remove()
         rules.clear()
         self._under = ""

@@ -25,7 +25,7 @@ class Fault:
     ``causes`` are kinds of operations, one of which begins the burst. ``hinders`` says what
     cannot be done while the rules are in force (``pods``, ``record``): the status must be true
     all the same, and is looked at. ``process`` is ``kill`` or ``term``: the operator is down
-    during the burst. ``last`` are rules that are armed when the others are lifted.
+    during the burst. ``last`` are rules that are added when the others are removed.
     """
 
     rules: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Fault:
 
     @property
     def lasts(self) -> bool:
-        """Whether it is in force until it is lifted, so that a state can be looked at."""
+        """Whether it is in force until it is removed, so that a state can be checked."""
         return any(rule.startswith(("hold", "delay")) for rule in self.rules) or bool(self.hinders)
 
     @property

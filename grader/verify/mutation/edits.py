@@ -48,7 +48,7 @@ class Edit:
         path = root / self.file
         text = path.read_bytes()
         if text[self.start : self.end] != self.before.encode():
-            raise ValueError(f"{path} does not hold «{self.before}» at byte {self.start}")
+            raise ValueError(f"{path} does not have «{self.before}» at byte {self.start}")
         path.write_bytes(text[: self.start] + self.after.encode() + text[self.end :])
 
 

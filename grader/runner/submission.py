@@ -10,13 +10,12 @@ import errno
 import os
 import stat
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from grader import course
+from grader.runner.declaration import FILE, Declaration
+from grader.runner.program import Program
 from grader.verdict import Fail, NotGraded
-
-if TYPE_CHECKING:
-    from grader.runner.program import Program
 
 #: Bytes. No answer of this course comes near it; a log pasted by mistake does.
 TEXT_LIMIT = 2 * 1024 * 1024
@@ -123,7 +122,7 @@ class Submission:
     @property
     def program_folder(self) -> str:
         """The folder of the artifact whose program is run; empty for one of the lab's own."""
-        if os.path.lexists(self.path / "program.toml"):
+        if os.path.lexists(self.path / FILE):
             return ""
         try:
             return course.load().lab(self.lab).program
@@ -140,10 +139,17 @@ class Submission:
         return self.program_named("")
 
     def program_named(self, name: str) -> Program:
-        """One of several programs: the table ``[program.NAME]`` of ``program.toml``."""
-        from grader.runner.program import Program
+        """One of several programs: the table ``[program.NAME]`` of ``program.toml``.
 
-        return Program.read(self, name)
+        A program of a lab's own runs in the lab's folder, an artifact's at the root.
+        """
+        file = str(PurePath(self.program_folder, FILE))
+        declared = Declaration.read(self.text(file), self.shown(file), self.track, name)
+        self.require_parts()
+        run, build = declared.commands()
+        folder = self.root if self.program_folder else self.path
+        out = self.out or self.path / ".phase4-build"
+        return Program(run, folder, out, build, name, self.root)
 
     def require_parts(self) -> None:
         """Have every file of a part that the program needs be there, and be Python where it is that.
