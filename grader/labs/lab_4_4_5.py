@@ -271,7 +271,9 @@ def check_rightly(drill, predicted, first, wrongly, rightly, phase4, observe):
         "rightly.sh mends what keeps the operator from its cleanup. The operator then deletes "
         "the record, removes its finalizer, and the WebApp goes."
     )
-    mend = "Which one right does the operator lack? Its Role is in dns, and has the name in OPERATOR."
+    mend = (
+        "Which one right does the operator lack? Its Role is in dns, and has the name in OPERATOR."
+    )
     if rightly.finalizer_removed_by == "rightly":
         raise Fail(
             expected,

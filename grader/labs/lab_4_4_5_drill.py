@@ -94,7 +94,9 @@ class Drill:
             _rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "list"]),
             _rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
         ]
-        records = [_rule([""], ["configmaps"], ["get", "list", "watch", "create", "update", "patch"])]
+        records = [
+            _rule([""], ["configmaps"], ["get", "list", "watch", "create", "update", "patch"])
+        ]
         self._role("ClusterRole", everywhere, None)
         self._role("Role", records, contract.DNS_NAMESPACE)
 
@@ -218,9 +220,9 @@ class Drill:
                 "NAMESPACE": self.namespace,
                 "WEBAPP": webapp,
                 "OPERATOR": self.account,
-                "KUBECACHEDIR": "/tmp/kubectl" if self.run.isolation == "bwrap" else str(
-                    self.run.run_dir / "kubectl-cache"
-                ),
+                "KUBECACHEDIR": "/tmp/kubectl"
+                if self.run.isolation == "bwrap"
+                else str(self.run.run_dir / "kubectl-cache"),
             },
             tools={"kubectl": self.kubectl},
         )
@@ -281,9 +283,7 @@ class Drill:
 
     def leaked(self) -> list[str]:
         """The records of WebApps that are no more, by name: what nobody will ever remove."""
-        alive = {
-            app["metadata"]["uid"] for app in self.api.list(contract.WEBAPPS)["items"]
-        }
+        alive = {app["metadata"]["uid"] for app in self.api.list(contract.WEBAPPS)["items"]}
         return sorted(
             item["metadata"]["name"]
             for item in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]

@@ -81,9 +81,7 @@ def found(submission, run, api, grading, phase4, observe) -> Round:
             diagnosis="answer-missing",
         )
     program = submission.program
-    wanted = {
-        kind for id, kinds in SUBJECTS.items() if grading.asks_for(id) for kind in kinds
-    }
+    wanted = {kind for id, kinds in SUBJECTS.items() if grading.asks_for(id) for kind in kinds}
     names, made = Names(), Round()
     chosen = [kind for kind in KINDS if kind.kind in wanted]
     random.SystemRandom().shuffle(chosen)
@@ -234,9 +232,7 @@ def check_only_looks(found, run):
         if isinstance(found.said[kind], Outcome):
             raise found.said[kind]
     timeline = run.timeline
-    writes = [
-        e for e in timeline.writes(by="diagnose") if not e.resource.endswith("accessreviews")
-    ]
+    writes = [e for e in timeline.writes(by="diagnose") if not e.resource.endswith("accessreviews")]
     if not writes:
         return
     forced = [e for e in writes if e.subresource == "finalize"]

@@ -45,9 +45,7 @@ class OperatorGone(Wedge):
         wait(f"the group {self.group} is served", lambda: served(self.api, self.group), _SOON)
         # One that nothing holds: it goes, and is no part of the answer.
         self.custom(self.plural, self.group, self.namespace, self.names.new("free-"))
-        self.custom(
-            self.plural, self.group, self.namespace, self.name, finalizers=[self.finalizer]
-        )
+        self.custom(self.plural, self.group, self.namespace, self.name, finalizers=[self.finalizer])
         self.end()
         resource = f"{self.plural}.{self.group}"
         self.holds = [

@@ -77,9 +77,7 @@ def _empty(api: Api, namespace: str) -> None:
     release(api, "namespaces", namespace)
 
 
-def gone(
-    api: Api, resource: str, name: str, namespace: str | None = None, **options: int
-) -> None:
+def gone(api: Api, resource: str, name: str, namespace: str | None = None, **options: int) -> None:
     """Delete an object; no matter if it is gone already, or on its way."""
     try:
         api.delete(resource, name, namespace, **options)

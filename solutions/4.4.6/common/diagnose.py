@@ -14,7 +14,11 @@ NAMESPACE, UID = os.environ["NAMESPACE"], os.environ["NAMESPACE_UID"]
 
 def kubectl(*words):
     """What `kubectl get … -o json` answers; None where there is no such object."""
-    asked = subprocess.run(["kubectl", "get", *words, "-o", "json", "--show-managed-fields"], capture_output=True, text=True)
+    asked = subprocess.run(
+        ["kubectl", "get", *words, "-o", "json", "--show-managed-fields"],
+        capture_output=True,
+        text=True,
+    )
     if asked.returncode == 0:
         return json.loads(asked.stdout)
     if "NotFound" in asked.stderr:
@@ -23,8 +27,19 @@ def kubectl(*words):
 
 
 def say(why, resource=None, namespace=None, object=None, finalizer=None, condition=None):
-    print(json.dumps(dict(why=why, resource=resource, namespace=namespace, object=object,
-                          finalizer=finalizer, condition=condition)), flush=True)
+    print(
+        json.dumps(
+            dict(
+                why=why,
+                resource=resource,
+                namespace=namespace,
+                object=object,
+                finalizer=finalizer,
+                condition=condition,
+            )
+        ),
+        flush=True,
+    )
 
 
 # phase4:solution
@@ -36,23 +51,35 @@ def diagnose():
         return say("recreated", "namespaces", object=NAMESPACE)
     if "deletionTimestamp" not in live["metadata"]:
         return say("nothing")
-    true = {c["type"]: c["message"] for c in live["status"].get("conditions", ())
-            if c["status"] == "True"}
+    true = {
+        c["type"]: c["message"]
+        for c in live["status"].get("conditions", ())
+        if c["status"] == "True"
+    }
     if message := true.get("NamespaceDeletionDiscoveryFailure"):
         for name in dead_api_services(message):
-            say("discovery", "apiservices.apiregistration.k8s.io", object=name,
-                condition="NamespaceDeletionDiscoveryFailure")
+            say(
+                "discovery",
+                "apiservices.apiregistration.k8s.io",
+                object=name,
+                condition="NamespaceDeletionDiscoveryFailure",
+            )
     if message := true.get("NamespaceDeletionContentFailure"):
         for name in webhooks(message):
-            say("refused", "validatingwebhookconfigurations.admissionregistration.k8s.io",
-                object=name, condition="NamespaceDeletionContentFailure")
+            say(
+                "refused",
+                "validatingwebhookconfigurations.admissionregistration.k8s.io",
+                object=name,
+                condition="NamespaceDeletionContentFailure",
+            )
     if message := true.get("NamespaceContentRemaining"):
-        for resource in re.findall(r"(\S+) has \d+ resource instances", message):
-            for item in kubectl(resource.rstrip("."), "-n", NAMESPACE)["items"]:
+        # What belongs to no group ends with a dot there.
+        for resource in re.findall(r"(\S+?)\.? has \d+ resource instances", message):
+            for item in kubectl(resource, "-n", NAMESPACE)["items"]:
                 held(resource, item, "NamespaceFinalizersRemaining")
     if true:
         return
-    pods = [p for p in kubectl("pods", "-n", NAMESPACE)["items"]]
+    pods = kubectl("pods", "-n", NAMESPACE)["items"]
     for pod in pods:
         say("grace", "pods", NAMESPACE, pod["metadata"]["name"])
     if not pods and not live["spec"].get("finalizers"):
@@ -81,15 +108,19 @@ def written_through(resource, meta):
     if crd is None:
         return True
     served = {v["name"] for v in crd["spec"]["versions"] if v["served"]}
-    used = {entry["apiVersion"].rpartition("/")[2]
-            for entry in meta.get("managedFields", ())
-            if "f:finalizers" in entry.get("fieldsV1", {}).get("f:metadata", {})}
+    used = {
+        entry["apiVersion"].rpartition("/")[2]
+        for entry in meta.get("managedFields", ())
+        if "f:finalizers" in entry.get("fieldsV1", {}).get("f:metadata", {})
+    }
     return not used or bool(used & served)
 
 
 def dead_api_services(message):
     for service in kubectl("apiservices")["items"]:
-        available = {c["type"]: c["status"] for c in service.get("status", {}).get("conditions", ())}
+        available = {
+            c["type"]: c["status"] for c in service.get("status", {}).get("conditions", ())
+        }
         spec = service["spec"]
         if available.get("Available") != "True" and f"{spec['group']}/{spec['version']}" in message:
             yield service["metadata"]["name"]
@@ -100,6 +131,8 @@ def webhooks(message):
     for configuration in kubectl("validatingwebhookconfigurations")["items"]:
         if any(one["name"] in called for one in configuration.get("webhooks", ())):
             yield configuration["metadata"]["name"]
+
+
 # phase4:stub
 # def diagnose():
 #     say("nothing")  # TODO
