@@ -222,11 +222,11 @@ def check_leaked(drill, wrongly, second):
             diagnosis="not-a-record",
         )
     if wrong:
-        alive = second.record in wrong
+        there = wrong[0] in drill.records()
         raise Fail(
             expected,
-            f"It printed {wrong[0]}, which is the record of a WebApp that "
-            + ("exists." if alive else "is there."),
+            f"It printed {wrong[0][:80]}, "
+            + ("the record of a WebApp that exists." if there else "and there is no such record."),
             why="A tool that finds too much is one that somebody will feed to `kubectl delete`.",
             next="A record has the UID of its WebApp in its name. Print those whose UID no WebApp "
             "has.",
