@@ -326,7 +326,7 @@ def check_rightly(drill, predicted, first, wrongly, rightly, phase4, observe):
 
 
 @pytest.fixture(scope="module")
-def suite(submission, run, cluster, api, grading, phase4):
+def suite(predicted, submission, run, cluster, api, grading, phase4):
     with (
         phase4.untimed("finalizers of others, deletes that are not confirmed"),
         suite_checks.trial(submission, run, cluster, api, grading) as trial,
