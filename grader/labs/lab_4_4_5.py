@@ -17,6 +17,8 @@ from grader.labs import lab_4_4_5_drill as drills
 from grader.report.predictions import compared
 from grader.verdict import Fail, NotGraded
 
+#: Each check has its fixtures go as far through the drill as it needs.
+CHECKS_STAND_ALONE = True
 GONE, STAYS = "gone", "stays"
 #: What is left of what, after which clearance.
 RIGHT = {
