@@ -91,7 +91,9 @@ class Drill:
             _rule([group], ["webapps", "webapps/status", "webapps/finalizers"], ["*"]),
             _rule([""], ["pods", "pods/status"], ["*"]),
             _rule([""], ["configmaps", "namespaces"], ["get", "list", "watch"]),
-            _rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "list"]),
+            _rule(
+                ["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "list", "watch"]
+            ),
             _rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
         ]
         records = [
@@ -284,12 +286,13 @@ class Drill:
     def leaked(self) -> list[str]:
         """The records of WebApps that are no more, by name: what nobody will ever remove."""
         alive = {app["metadata"]["uid"] for app in self.api.list(contract.WEBAPPS)["items"]}
-        return sorted(
-            item["metadata"]["name"]
-            for item in self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]
-            if item["metadata"]["name"].startswith("record-")
-            and item["metadata"]["name"].removeprefix("record-") not in alive
-        )
+        return [one for one in self.records() if one.removeprefix("record-") not in alive]
+
+    def records(self) -> list[str]:
+        """The names of all DNS records."""
+        found = self.api.list("configmaps", contract.DNS_NAMESPACE)["items"]
+        names = (item["metadata"]["name"] for item in found)
+        return sorted(name for name in names if name.startswith("record-"))
 
     def may(self, verb: str, resource: str, namespace: str) -> bool:
         """Whether the operator's ServiceAccount is allowed that."""

@@ -23,6 +23,7 @@ from grader.labs import check, leftovers
 from grader.labs import lab_4_4_6_said as reading
 from grader.labs.lab_4_4_6_kinds import KINDS
 from grader.labs.lab_4_4_6_wedges import Names, Wedge, wait
+from grader.report import pictures
 from grader.report.predictions import compared
 from grader.verdict import Fail, NotGraded, Outcome, Unknown
 from grader.witness import describe
@@ -274,22 +275,34 @@ def check_order(predicted, found, cluster, run, observe):
     timeline = run.timeline
     asked = [
         e
-        for e in timeline.writes(namespace=namespace)
-        if e.client == CONTROLLER or e.user == CONTROLLER
+        for e in timeline.writes(namespace=namespace, verb="deletecollection")
+        if CONTROLLER in (e.client, e.user)
     ]
-    observe("what the namespace controller asked for", _told(asked, timeline.start))
+    pods = [e.t_request for e in asked if e.resource == "pods"]
+    rest = [e for e in asked if e.resource != "pods"]
+    ends = timeline.writes(namespace=namespace, resource="pods", verb="delete", status=200)
+    if not pods or not rest or not ends or rest[0].t_request < ends[0].t_request:
+        raise Unknown(
+            "The audit log has the namespace controller delete Pods first, and the rest after them.",
+            f"It has {len(pods)} deletes of Pods, {len(rest)} of other resources, and "
+            f"{len(ends)} ends of a Pod, in another order.",
+        )
+    observe("what goes first", _picture(pods, rest, ends[0].t_request))
 
 
-def _told(asked: list, start: float) -> list[str]:
-    """Its requests in order, the same one again left out."""
-    lines: list[str] = []
-    before = ""
-    for e in asked:
-        what = f"{e.verb} {e.resource}"
-        if what != before:
-            lines.append(f"{e.t_request - start:.1f} s {what}")
-        before = what
-    return lines[:12]
+def _picture(pods: list[float], rest: list, ended: float) -> dict[str, str]:
+    """The namespace controller's deletes in a namespace with a Pod that takes its time."""
+    start = pods[0]
+    kinds = len({(e.group, e.resource) for e in rest})
+    takes = [pictures.Span(0.0, ended - start, "the Pod takes its time")]
+    first = [pictures.Moment(0.0, "delete the Pods")]
+    then = [pictures.Moment(rest[0].t_request - start, f"delete {kinds} other resources")]
+    return pictures.lanes(
+        "What the namespace controller deletes, and when",
+        f"It asks for the Pods to be deleted. {ended - start:.1f} s later the Pod has ended, and "
+        f"{rest[0].t_request - start:.1f} s after the first it asks for {kinds} other resources.",
+        [pictures.Lane("Pods", takes, first), pictures.Lane("everything else", [], then)],
+    )
 
 
 @check(

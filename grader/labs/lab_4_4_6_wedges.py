@@ -19,15 +19,14 @@ from grader.labs import leftovers
 
 DISCOVERY, CONTENT = "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure"
 REMAINING, FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
-CONDITIONS = (DISCOVERY, CONTENT, REMAINING, FINALIZERS)
 #: Why a namespace is (or is not) held: the words of a diagnosis.
 FINALIZER, DISCOVERED, REFUSED, VERSION = "finalizer", "discovery", "refused", "version"
 GRACE, RECREATED, NOTHING = "grace", "recreated", "nothing"
 WORDS = (FINALIZER, DISCOVERED, REFUSED, VERSION, GRACE, RECREATED, NOTHING)
 
-_WEBHOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
-_APISERVICES = "apiservices.apiregistration.k8s.io"
-_CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+WEBHOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+APISERVICES = "apiservices.apiregistration.k8s.io"
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _PLURALS = ("buckets", "queues", "tenants", "vaults", "meshes", "topics", "shards")
 #: Seconds of a Pod's grace period: no run takes so long.
 LONG_GRACE = 3600
@@ -222,14 +221,22 @@ def version(name: str, *, stored: bool) -> dict:
     }
 
 
-def served(api: Api, group: str) -> bool:
-    """Whether the namespace controller can find a group: it asks for the aggregated discovery.
+def served(api: Api, group: str, plural: str = "") -> bool:
+    """Whether the namespace controller can find a group, and a resource in it.
 
-    What is not in it yet is not deleted with its namespace.
+    It asks for the aggregated discovery: what is not in it yet is not deleted with its
+    namespace.
     """
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    found = api.raw("GET", "/apis", headers={"Accept": accept})["items"]
-    return any(one["metadata"]["name"] == group and one["versions"] for one in found)
+    groups = api.raw("GET", "/apis", headers={"Accept": accept})["items"]
+    found = {
+        one["resource"]
+        for each in groups
+        if each["metadata"]["name"] == group
+        for one_version in each["versions"]
+        for one in one_version.get("resources", ())
+    }
+    return plural in found if plural else bool(found)
 
 
 def wait(what: str, predicate: Any, seconds: float) -> None:

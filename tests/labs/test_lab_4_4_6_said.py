@@ -7,7 +7,8 @@ import json
 import pytest
 
 from grader.labs import lab_4_4_6_said as reading
-from grader.labs.lab_4_4_6_kinds import KINDS, DeadApiService, GracePeriod, NotWedged, OperatorGone
+from grader.labs.lab_4_4_6_finalizers import OperatorGone
+from grader.labs.lab_4_4_6_kinds import KINDS, DeadApiService, GracePeriod, NotWedged
 from grader.labs.lab_4_4_6_wedges import CONTENT, DISCOVERY, FINALIZERS, REMAINING, Hold
 from grader.verdict import Fail
 

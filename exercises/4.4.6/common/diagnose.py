@@ -14,7 +14,11 @@ NAMESPACE, UID = os.environ["NAMESPACE"], os.environ["NAMESPACE_UID"]
 
 def kubectl(*words):
     """What `kubectl get … -o json` answers; None where there is no such object."""
-    asked = subprocess.run(["kubectl", "get", *words, "-o", "json", "--show-managed-fields"], capture_output=True, text=True)
+    asked = subprocess.run(
+        ["kubectl", "get", *words, "-o", "json", "--show-managed-fields"],
+        capture_output=True,
+        text=True,
+    )
     if asked.returncode == 0:
         return json.loads(asked.stdout)
     if "NotFound" in asked.stderr:
@@ -23,8 +27,19 @@ def kubectl(*words):
 
 
 def say(why, resource=None, namespace=None, object=None, finalizer=None, condition=None):
-    print(json.dumps(dict(why=why, resource=resource, namespace=namespace, object=object,
-                          finalizer=finalizer, condition=condition)), flush=True)
+    print(
+        json.dumps(
+            dict(
+                why=why,
+                resource=resource,
+                namespace=namespace,
+                object=object,
+                finalizer=finalizer,
+                condition=condition,
+            )
+        ),
+        flush=True,
+    )
 
 
 def diagnose():

@@ -73,12 +73,13 @@ def diagnose():
                 condition="NamespaceDeletionContentFailure",
             )
     if message := true.get("NamespaceContentRemaining"):
-        for resource in re.findall(r"(\S+) has \d+ resource instances", message):
-            for item in kubectl(resource.rstrip("."), "-n", NAMESPACE)["items"]:
+        # What belongs to no group ends with a dot there.
+        for resource in re.findall(r"(\S+?)\.? has \d+ resource instances", message):
+            for item in kubectl(resource, "-n", NAMESPACE)["items"]:
                 held(resource, item, "NamespaceFinalizersRemaining")
     if true:
         return
-    pods = [p for p in kubectl("pods", "-n", NAMESPACE)["items"]]
+    pods = kubectl("pods", "-n", NAMESPACE)["items"]
     for pod in pods:
         say("grace", "pods", NAMESPACE, pod["metadata"]["name"])
     if not pods and not live["spec"].get("finalizers"):
