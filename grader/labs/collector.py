@@ -252,7 +252,7 @@ class Stage:
         """Wait until the audit log has a collector's request of that kind; its lines come later."""
         return self.in_log(
             lambda: self.asked(obj, verb=verb), f"sends its {verb} of {objects.name(obj)}"
-        ).last  # type: ignore[return-value]
+        ).first  # type: ignore[return-value]
 
     def in_log(self, found: Callable[[], Trace[Exchange]], what: str) -> Trace[Exchange]:
         """Wait until the audit log has it; Unknown where it never does."""

@@ -31,6 +31,7 @@ from grader.labs.lab_4_4_7_looks import (
     THE_VERSION,
     Looks,
 )
+from grader.labs.submission import Submission
 from grader.verdict import Fail
 
 #: One check needs no other to have been run.
@@ -66,6 +67,17 @@ def predictions(answers) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def patch(submission) -> str:
+    return read_patch(submission)
+
+
+@pytest.fixture(scope="module")
+def looks(api, cluster, new_namespace, rng):
+    cluster.require(Capability.PAUSE)
+    with collector.Stage(api, cluster, new_namespace, rng) as stage:
+        yield Looks(stage)
+
+
+def read_patch(submission: Submission) -> str:
     """The learner's merge patch; it is JSON, and an object, as it stands."""
     text = submission.text(PATCH, limit=_LONGEST)
     expected = f"{PATCH} is a merge patch: one JSON object."
@@ -88,13 +100,6 @@ def patch(submission) -> str:
             diagnosis="not-an-object",
         )
     return text
-
-
-@pytest.fixture(scope="module")
-def looks(api, cluster, new_namespace, rng):
-    cluster.require(Capability.PAUSE)
-    with collector.Stage(api, cluster, new_namespace, rng) as stage:
-        yield Looks(stage)
 
 
 @check(
