@@ -155,7 +155,7 @@ def graders() -> str:
     out = [
         "# Grader API",
         "",
-        "For whoever writes or mends a grader. Made from the docstrings; what is not here is "
+        "For authors of graders. Made from the docstrings; what is not here is "
         "nobody's business but its own module's.",
         "",
     ]

@@ -5,7 +5,7 @@ import os
 import sys
 
 # Where the environment forbids compiled files (many containers do), every start
-# would compile rich and typer anew, which is most of its time. These are in our
+# would compile rich and typer again, which is most of its time. These are in our
 # own folder.
 sys.dont_write_bytecode = False
 

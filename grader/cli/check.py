@@ -167,7 +167,7 @@ def _round(
     return exit_codes.of(overall(report.verdict for report in reports))
 
 
-def grade_anew(
+def grade_again(
     labs: list[Lab], artifacts: Sequence[Condition] = (), *, quiet: bool = False
 ) -> None:
     """Grade these labs of the learner's folder and store their reports; shows a line for each.

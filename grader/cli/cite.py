@@ -122,8 +122,8 @@ def register_dev(app: typer.Typer) -> None:
         stated, changes = pins.statements(current)
         numbers = pins.numbers(ROOT, current)
         if fix and not to:
-            for name in pins.mend(ROOT, [number for number in numbers if number.fault]):
-                typer.echo(f"{name}: mended", err=True)
+            for name in pins.correct(ROOT, [number for number in numbers if number.fault]):
+                typer.echo(f"{name}: corrected", err=True)
             numbers = pins.numbers(ROOT, current)
         wrong = [] if to else [number for number in numbers if number.fault]
         if to:

@@ -262,11 +262,11 @@ def gate(
         raise typer.BadParameter(f"one of {', '.join(map(str, numbers))}", param_hint="NUMBER")
     chosen = numbers if condition is None else [condition]
     if live:
-        from grader.cli.check import grade_anew
+        from grader.cli.check import grade_again
 
         labs = [lab for lab in course.load().labs if set(lab.gate) & set(chosen)]
         artifacts = [one for one in course.load().gate if one.number in chosen and one.artifact]
-        grade_anew([lab for lab in labs if lab.built], artifacts, quiet=as_json)
+        grade_again([lab for lab in labs if lab.built], artifacts, quiet=as_json)
     conditions = [
         entry
         for entry in reading.gate(reading.progress(_reports()))

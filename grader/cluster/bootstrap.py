@@ -73,8 +73,8 @@ def install(api: Api) -> None:
         if error.status in (401, 403):
             raise EnvironmentProblem(
                 "The user of this kubeconfig may not create the course's CRDs and namespaces "
-                f"({error.reason}). Use one with administrator's rights on a cluster that can be "
-                "thrown away."
+                f"({error.reason}). Use one with administrator's rights on a cluster that you can "
+                "throw away."
             ) from error
         raise
     except TimeoutError as error:

@@ -170,7 +170,7 @@ def find(name: str) -> EmbeddedCluster | None:
         if (found := _whole(name)) is not None:
             return found  # whoever held the lock repaired it
         try:
-            return _mend(name)
+            return _repair(name)
         except ClusterLost:
             return None
 
@@ -190,7 +190,7 @@ def ensure(name: str, progress: Progress | None = None, *, fresh: bool = False) 
     with boot.lock(name, tell):
         if not fresh:
             try:
-                if (found := _whole(name) or _mend(name)) is not None:
+                if (found := _whole(name) or _repair(name)) is not None:
                     return found
             except ClusterLost as lost:
                 # Not a step under way, which is gone from the screen when the next one comes.
@@ -247,7 +247,7 @@ def _whole(name: str) -> EmbeddedCluster | None:
     return cluster
 
 
-def _mend(name: str) -> EmbeddedCluster | None:
+def _repair(name: str) -> EmbeddedCluster | None:
     """Resume what was left halted, restart what died; None where there is none. Under the lock.
 
     Raises :class:`ClusterLost` where it cannot be repaired.

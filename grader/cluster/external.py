@@ -116,7 +116,7 @@ def _path() -> Path:
     if not value:
         raise EnvironmentProblem(
             "The kubeconfig backend needs PHASE4_KUBECONFIG: the path of the kubeconfig of a "
-            "cluster that can be thrown away."
+            "cluster that you can throw away."
         )
     return Path(value).expanduser().absolute()
 

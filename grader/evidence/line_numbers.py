@@ -90,7 +90,7 @@ def found(root: Path, files: list[Path], index: Index) -> list[LineNumber]:
     return numbers
 
 
-def mended(text: str, numbers: list[LineNumber]) -> str:
+def corrected(text: str, numbers: list[LineNumber]) -> str:
     """The text of one file with each number put right whose place is known."""
     for each in sorted(numbers, key=lambda n: -n.start):
         if each.to is not None:

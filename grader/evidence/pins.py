@@ -104,7 +104,7 @@ def numbered(found: Iterable[LineNumber], index: Index) -> list[Use]:
     ]
 
 
-def mend(root: Path, wrong: Iterable[LineNumber]) -> list[str]:
+def correct(root: Path, wrong: Iterable[LineNumber]) -> list[str]:
     """Write each wrong number whose place is known as it is; the files that changed.
 
     What is cut from ``solutions`` is left to ``phase4 dev cut``.
@@ -115,7 +115,7 @@ def mend(root: Path, wrong: Iterable[LineNumber]) -> list[str]:
             by_file.setdefault(each.file, []).append(each)
     for name, found in by_file.items():
         path = root / name
-        path.write_text(line_numbers.mended(path.read_text(encoding="utf-8"), found))
+        path.write_text(line_numbers.corrected(path.read_text(encoding="utf-8"), found))
     return sorted(by_file)
 
 

@@ -80,7 +80,7 @@ class Request:
 
     @property
     def log(self) -> Path:
-        """Tracebacks and output of the grader: for whoever mends it, not for a learner."""
+        """Tracebacks and output of the grader: for its maintainer, not for a learner."""
         return self.run_dir / "grader.log"
 
     @property

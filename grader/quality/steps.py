@@ -59,7 +59,7 @@ def environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name != "PHASE4_WORKSPACE"}
     env.setdefault("PHASE4_CLUSTER", CLUSTER)
     # Hundreds of processes import the same packages, and the installer compiles none: without
-    # compiled files each would compile pytest (1 s) or mkdocs anew.
+    # compiled files each would compile pytest (1 s) or mkdocs again.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["CGO_ENABLED"] = "0"
     env["GOFLAGS"] = "-buildvcs=false -trimpath"

@@ -26,9 +26,8 @@ _INSTRUMENTED = {"-race", "-msan", "-asan"}
 def build(program: Program, log: Path, *, isolation: str = "none") -> None:
     """Run a program's build, where it has one, to its end; its output goes to the file ``log``.
 
-    Raises Fail where it does not succeed, NotGraded where the compiler is
-    missing or too old or the machine is at its end: that is the machine's
-    lack, not the answer's.
+    Raises Fail where it does not succeed; NotGraded where the compiler is missing or
+    too old, or the machine has no room or memory left: that says nothing about the answer.
     """
     if not program.build:
         return
@@ -113,7 +112,7 @@ def build(program: Program, log: Path, *, isolation: str = "none") -> None:
         )
 
 
-#: What a build tool says when the machine is at its end, and what that is for a person.
+#: What a build tool prints when the machine runs out of something, and what to do then.
 _LACKS = {
     r"no space left on device": "the disk is full. Free some space and run the command again.",
     r"(fork/exec|pipe2?:|open ).*too many open files": "it may open no more files. Raise the "
@@ -129,7 +128,7 @@ _LACKS = {
 
 
 def _lacking(lines: Iterable[str]) -> str:
-    """What the machine lacks, where a build says so in its last lines; else empty."""
+    """What the machine has run out of, where a build says so in its last lines; else empty."""
     for line in lines:
         for sign, what in _LACKS.items():
             if re.search(sign, line):
@@ -138,7 +137,7 @@ def _lacking(lines: Iterable[str]) -> str:
 
 
 def _refused(expected: str, why: str, evidence: tuple[str, ...] = ()) -> NotGraded:
-    """The build was stopped by the machine: says nothing about the answer."""
+    """The machine stopped the build: that says nothing about the answer."""
     seen, _, remedy = why.partition(". ")
     return NotGraded(
         expected,

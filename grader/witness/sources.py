@@ -82,7 +82,7 @@ class AuditFeed:
     def _added(self) -> list[dict] | None:
         """What was added to the log; None where it must be read from the cluster.
 
-        That is the first time, and once it was rotated or begun anew.
+        That is the first time, and once it was rotated or replaced.
         """
         try:
             with self._log.open("rb") as file:  # type: ignore[union-attr]

@@ -73,8 +73,8 @@ def test_only_prose_of_programs_is_looked_at(tmp_path):
 
 def test_a_number_whose_place_is_known_is_mended(tmp_path):
     text = "`Done` (queue.go:18), and queue.go:18 again; `Add` (queue.go:5)"
-    mended = line_numbers.mended(text, found(tmp_path, text))
-    assert mended == "`Done` (queue.go:17), and queue.go:17 again; `Add` (queue.go:5)"
+    corrected = line_numbers.corrected(text, found(tmp_path, text))
+    assert corrected == "`Done` (queue.go:17), and queue.go:17 again; `Add` (queue.go:5)"
 
 
 def test_a_line_of_the_courses_own_is_checked_as_a_learner_has_it(tmp_path):
