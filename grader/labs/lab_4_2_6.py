@@ -41,6 +41,8 @@ class Status:
     #: waits was told. A program that says neither is not judged by them.
     empty: bool | None
     waited: bool | None
+    #: How many updates the handler was told of, where the program says it.
+    updated: int | None
     seen: int
     cache: dict[str, str]
 
@@ -57,6 +59,7 @@ def _parse(lines) -> list[Status]:
                     bool(value["informer"]),
                     value.get("empty"),
                     value.get("waited"),
+                    value.get("updated"),
                     int(value["seen"]),
                     dict(value["cache"]),
                 )
@@ -77,6 +80,7 @@ class Story:
         self.resumed: list[Status] = []
         self.relisted: list[Status] = []
         self.behind: int | None = None
+        self.truth: dict[str, str] = {}
         self.caught_up = False
         self.polls: list[str] = []
         self._taken = 0
@@ -201,7 +205,7 @@ def resumed(filled, observe) -> Story:
         patch = {"data": {"changed": "yes"}}
         story.api.patch("configmaps", f"object-{i}", patch, namespace=story.namespace)
         changed.append((time.time(), f"object-{i}"))
-    truth = story.versions()
+    truth = story.truth = story.versions()
     story.more(4)
     story.frozen = story.part()
     last = story.frozen[-1].cache
@@ -214,8 +218,8 @@ def resumed(filled, observe) -> Story:
     freeze.remove()
     story.caught_up = story.reached(
         lambda: all(story.brought(name, truth[name]) for name in list(truth)[:WRITES]),
-        lambda s: s.cache == truth,
-        lambda s: sorted(s.cache.items()),
+        lambda s: s.cache == truth and (s.updated is None or s.updated >= WRITES),
+        lambda s: (sorted(s.cache.items()), s.updated),
         "gets what was held back",
     )
     story.resumed = story.part()
@@ -393,6 +397,16 @@ def check_behind(resumed):
             why="Only what the cache says is a picture of the cache.",
             next="Print what the informer's store has, and nothing else.",
             diagnosis="not-the-cache",
+        )
+    last = resumed.resumed[-1]
+    if not resumed.caught_up and last.cache == resumed.truth:
+        raise Fail(
+            f"When the watch goes on, the handler is told of all {WRITES} updates.",
+            f"The cache has them, and the handler was told of {last.updated}.",
+            why="What keys are queued, handlers say. One that is not told any more leaves a "
+            "controller that never does anything again, with a cache that is right.",
+            next="What does the listener do with a notification that is no Added?",
+            diagnosis="handler-not-told",
         )
     if not resumed.caught_up:
         raise Fail(

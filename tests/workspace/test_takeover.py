@@ -64,7 +64,7 @@ def test_names_that_moved_are_put_right(taken: workspace.Workspace) -> None:
     assert main == "from machinery.client import client_for\nfrom webapp_operator.typed import WebApps\n"
     cited = (taken.root / "4.3.4/answers.md").read_text()
     assert cited.startswith("`operator_handwired/webapp_operator/controller.py:2`")
-    assert not (taken.root / "4.3.2").exists()
+    assert not (taken.root / "4.3.2/webapp_operator").exists()
 
 
 def test_what_was_passed_is_the_learner_s_own(taken: workspace.Workspace) -> None:

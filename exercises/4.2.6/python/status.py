@@ -27,11 +27,14 @@ from machinery.objects import resource_version
 class Slow(Handler):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.seen = 0
+        self.seen = self.updated = 0
 
     def on_add(self, obj, in_initial_list):
         time.sleep(self.seconds)
         self.seen += 1
+
+    def on_update(self, old, new):
+        self.updated += 1
 
 
 def main() -> None:
@@ -53,7 +56,7 @@ def main() -> None:
         status = {"handler": registration.has_synced(), "informer": informer.has_synced()}
         status["waited"] = not waiting.is_alive()
         status["empty"] = empty.has_synced()
-        status["seen"] = handler.seen
+        status["seen"], status["updated"] = handler.seen, handler.updated
         cache = informer.store.list()
         status["cache"] = {obj["metadata"]["name"]: resource_version(obj) for obj in cache}
         print(json.dumps(status), flush=True)

@@ -35,6 +35,7 @@ type status struct {
 	Informer bool              `json:"informer"`
 	Empty    bool              `json:"empty"`
 	Seen     int64             `json:"seen"`
+	Updated  int64             `json:"updated"`
 	Cache    map[string]string `json:"cache"`
 }
 
@@ -61,12 +62,13 @@ func main() {
 	informer, nothing := informerOf("kind=lab"), informerOf("kind=nothing")
 	slow, err := strconv.ParseFloat(os.Getenv("SLOW"), 64)
 	must(err)
-	var seen atomic.Int64
+	var seen, updated atomic.Int64
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) {
 			time.Sleep(time.Duration(slow * float64(time.Second)))
 			seen.Add(1)
 		},
+		UpdateFunc: func(any, any) { updated.Add(1) },
 	})
 	must(err)
 	empty, err := nothing.AddEventHandler(cache.ResourceEventHandlerFuncs{})
@@ -82,7 +84,7 @@ func main() {
 		// The order matters: what is asked last may be newer, never older.
 		now := status{Handler: handlerSynced(informer, registration), Informer: informerSynced(informer, registration)}
 		now.Empty = handlerSynced(nothing, empty)
-		now.Seen = seen.Load()
+		now.Seen, now.Updated = seen.Load(), updated.Load()
 		now.Cache = versions(informer)
 		line, err := json.Marshal(now)
 		must(err)
