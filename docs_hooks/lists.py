@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from docs_hooks import labs
 from docs_hooks.text import code_and
 from grader import course
+from grader.course import Lab
 
 LINKS = Path(__file__).with_name("external_links.toml")
 
@@ -64,9 +66,22 @@ def graded() -> str:
     if len(built) == len(labs_):
         return f"All {len(labs_)} labs are graded."
     return (
-        f"This version grades {len(built)} of the {len(labs_)} labs, {built[0].id} to "
-        f"{built[-1].id}. The others are in the curriculum and come with later versions."
+        f"This version grades {len(built)} of the {len(labs_)} labs: {_spans(labs_)}. The others "
+        "are in the curriculum and come with later versions."
     )
+
+
+def _spans(labs_: Sequence[Lab]) -> str:
+    """The labs that are graded, as spans without a gap: ``4.1.1 to 4.3.6, 4.4.3``."""
+    spans: list[list[str]] = []
+    before = False
+    for lab in labs_:
+        if lab.built and before:
+            spans[-1][1:] = [lab.id]
+        elif lab.built:
+            spans.append([lab.id])
+        before = lab.built
+    return ", ".join(" to ".join(span) for span in spans)
 
 
 def objectives() -> str:

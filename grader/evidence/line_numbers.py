@@ -153,7 +153,7 @@ def _text_after(block: str, spans: list[tuple[int, int, str]], match: re.Match[s
 def _judged(root: Path, number: LineNumber, index: Index) -> LineNumber:
     if number.fault:
         return number
-    resolved = _resolved(root, number.path, index)
+    resolved = _resolved(root, number.path, index, _variant(number.file))
     if resolved is None:
         return replace(number, fault=f"{number.path} is no file of the index, or of several.")
     module, path, file = resolved
@@ -196,7 +196,15 @@ def _settled(numbers: list[LineNumber]) -> list[LineNumber]:
     return settled
 
 
-def _resolved(root: Path, path: str, index: Index) -> tuple[str, str, PinnedFile] | None:
+def _variant(file: str) -> tuple[str, ...]:
+    """The folder of a variant, where a file is part of one: its sources go before the artifacts'."""
+    parts = PurePath(file).parts
+    return ("/".join(parts[:4]),) if parts[2:3] == ("variants",) else ()
+
+
+def _resolved(
+    root: Path, path: str, index: Index, first: tuple[str, ...] = ()
+) -> tuple[str, str, PinnedFile] | None:
     """(module, path, file): a pinned file, or one of the course's own (module empty)."""
     head, at, tail = path.partition("@")
     if at:
@@ -210,7 +218,7 @@ def _resolved(root: Path, path: str, index: Index) -> tuple[str, str, PinnedFile
         return split[0], split[1], index.modules[split[0]].files[split[1]]
     mine = path.removeprefix("workspace/")
     if "/" in mine:
-        for folder in _OWN:
+        for folder in (*first, *_OWN):
             file = root / folder / mine
             if file.is_file():
                 # As a learner has it: without the marks that part an answer from its starter.
@@ -218,8 +226,8 @@ def _resolved(root: Path, path: str, index: Index) -> tuple[str, str, PinnedFile
                 return "", mine, own.parse(mine, text or "")
     # A link's path begins with what is no folder of the module.
     parts = path.split("/")
-    for first in range(len(parts)):
-        named = index.named("/".join(parts[first:]))
+    for begin in range(len(parts)):
+        named = index.named("/".join(parts[begin:]))
         if len(named) == 1:
             return named[0][0].module, named[0][1].path, named[0][1]
         if named:

@@ -113,7 +113,7 @@ def test_two_at_once_build_once(fake_go, tmp_path, monkeypatch):
     said = [one.communicate(timeout=60)[0] for one in both]
     assert [one.returncode for one in both] == [0, 0]
     assert runs(tmp_path) == 1
-    assert sum("another command is getting" in text for text in said) == 1
+    assert sum("another command is downloading or building" in text for text in said) == 1
 
 
 def test_killed_in_the_middle(fake_go, tmp_path, monkeypatch):

@@ -183,8 +183,8 @@ def test_the_control_socket_adds_lists_and_removes(alone, http):
         ({"op": "remove", "rule": "r9"}, "no rule «r9» on this wire. Its rules: none."),
         ({"op": "add", "rule": "thaw"}, "`phase4 fault remove` removes a rule"),
         ({"op": "dance"}, "does not know the request"),
-        ({"op": "mark"}, "not a request a wire understands"),
-        ([], "not a request a wire understands"),
+        ({"op": "mark"}, "does not understand that request"),
+        ([], "does not understand that request"),
     ],
 )
 def test_a_wrong_request_is_answered_with_a_sentence(alone, request_, says):
