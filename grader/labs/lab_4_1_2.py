@@ -66,3 +66,14 @@ def check_payment_line(answers):
 def check_payment_why(answers):
     question = questions.of("4.1.2/payment-why")
     question.require(answers.require_section(question.heading))
+
+
+@check(
+    "4.1.2/idempotent",
+    title="A sentence states the rule of idempotency: what makes a second reconcile safe",
+    points=1,
+    evidence="written",
+)
+def check_idempotent(answers):
+    question = questions.of("4.1.2/idempotent")
+    question.require(answers.require_section(question.heading))
