@@ -91,7 +91,9 @@ class Drill:
             _rule([group], ["webapps", "webapps/status", "webapps/finalizers"], ["*"]),
             _rule([""], ["pods", "pods/status"], ["*"]),
             _rule([""], ["configmaps", "namespaces"], ["get", "list", "watch"]),
-            _rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "list"]),
+            _rule(
+                ["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "list", "watch"]
+            ),
             _rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
         ]
         records = [
