@@ -329,6 +329,10 @@ def check_rightly(drill, predicted, first, wrongly, rightly, phase4, observe):
 
 @pytest.fixture(scope="module")
 def suite(predicted, submission, run, cluster, api, grading, phase4):
+    # The drill's own operator would serve the suite's WebApps, too.
+    for program in run.programs:
+        if program.exited is None:
+            program.kill()
     with (
         phase4.untimed("finalizers of others, deletes that are not confirmed"),
         suite_checks.trial(submission, run, cluster, api, grading) as trial,

@@ -8,10 +8,14 @@ every session that gets the cluster for itself removes first what carries it.
 
 from __future__ import annotations
 
+import hashlib
+import platform
+
+from grader.cluster import dirs
 from grader.cluster.api import Api, ApiError
 from grader.cluster.resources import Resource
 
-LABEL = "phase4.example.com/made-for-lab"
+LABEL, MAKER = "phase4.example.com/made-for-lab", "phase4.example.com/made-by"
 _CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 #: In this order: what keeps other things from being deleted comes first.
 KINDS = (
@@ -29,17 +33,22 @@ KINDS = (
 
 def label(lab: str) -> dict[str, str]:
     """The labels of an object that a check of ``lab`` makes."""
-    return {LABEL: lab}
+    return {LABEL: lab, MAKER: _maker()}
+
+
+def _maker() -> str:
+    """Whose objects they are: others may use the same cluster from elsewhere at the same time."""
+    return hashlib.sha256(f"{platform.node()} {dirs.state()}".encode()).hexdigest()[:16]
 
 
 def sweep(api: Api) -> list[str]:
-    """Remove what carries the label, in every namespace; returns what that was.
+    """Remove what carries our label, in every namespace; returns what that was.
 
     Only for whoever has the cluster for itself: another check's objects carry it too.
     """
     found = []
     for kind in KINDS:
-        for item in api.list(kind, label_selector=LABEL)["items"]:
+        for item in _ours(api, kind):
             meta = item["metadata"]
             if kind == _CRDS:
                 _release_all(api, item)
@@ -48,6 +57,16 @@ def sweep(api: Api) -> list[str]:
             gone(api, kind, meta["name"], meta.get("namespace"))
             found.append(f"{kind} {meta['name']}")
     return found
+
+
+def _ours(api: Api, kind: str) -> list[dict]:
+    try:
+        return api.list(kind, label_selector=f"{LABEL},{MAKER}={_maker()}")["items"]
+    except ApiError as error:
+        # Who may not list them has not made any.
+        if error.status in (403, 404):
+            return []
+        raise
 
 
 def _release_all(api: Api, crd: dict) -> None:
