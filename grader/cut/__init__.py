@@ -1,4 +1,4 @@
-"""``exercises/`` out of ``solutions/``: what a learner starts from is cut out of the answer."""
+"""Makes ``exercises/`` from ``solutions/``: a learner's starting files are cut out of the answers."""
 
 from grader.cut.regions import CutError, Side, render
 from grader.cut.tree import (

@@ -36,7 +36,7 @@ _WORDS = ("solution", "stub", "end", "omit")
 
 
 class CutError(Exception):
-    """The markers of a file do not fit together; ``str()`` says where and why."""
+    """The markers of a file are wrong; ``str()`` says where and why."""
 
 
 def prefix_of(path: PurePath) -> str | None:

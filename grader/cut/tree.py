@@ -135,7 +135,7 @@ def _rendered(path: Path, shown: PurePath, side: Side) -> bytes | None:
 def handed_in(
     lab: str, track: str, into: Path, *, variant: str = "", solutions: Path = SOLUTIONS
 ) -> Path:
-    """Lay a reference answer out as a learner hands it in: ``into/<lab>``, which is returned.
+    """Write a reference answer as a learner hands it in: ``into/<lab>``, which is returned.
 
     The artifacts go beside it, into ``into``. Files keep their mode.
     """
@@ -162,7 +162,7 @@ def starter(
     writes: Callable[[str], bool] = lambda path: True,
     solutions: Path = SOLUTIONS,
 ) -> Path:
-    """Lay out what a learner starts a lab from, as :func:`handed_in` does the answer.
+    """Write what a learner starts a lab from, as :func:`handed_in` does the answer.
 
     ``writes`` says which files of the artifacts, by their paths from the root, the lab
     asks for; the others are the answer's.
@@ -183,7 +183,7 @@ def lay_artifacts(
     stubs: Callable[[str], bool] = lambda path: False,
     solutions: Path = SOLUTIONS,
 ) -> None:
-    """Lay the course's artifacts into a folder as they are at a workspace's root.
+    """Write the course's artifacts into a folder as they are at a workspace's root.
 
     ``stubs`` says of which files, by their paths from there, the stub is laid.
     """
@@ -258,7 +258,7 @@ def planned(solutions: Path = SOLUTIONS) -> dict[str, tuple[bytes, Path]]:
 
 
 def differences(solutions: Path = SOLUTIONS, exercises: Path = EXERCISES) -> list[Difference]:
-    """How the exercises differ from what would be cut; empty when they do not."""
+    """How the exercises differ from what the solutions make; empty when they do not."""
     plan = planned(solutions)
     there = {path.relative_to(exercises).as_posix(): path for path in _files(exercises)}
     found = []

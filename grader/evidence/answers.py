@@ -13,9 +13,9 @@
 
     One sentence.
 
-What a learner has not touched is told from what they wrote: a placeholder
-(``TODO``, ``…``, ``?``, an HTML comment) is as good as nothing, and so is any
-line that stands in the stub as well. Every message names the line.
+What a learner has written is told from what the stub has: a placeholder
+(``TODO``, ``…``, ``?``, an HTML comment) counts as nothing, and so does any line of
+the stub. Every message names the line.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Section:
 
     @property
     def placeholder(self) -> bool:
-        """Nothing of the learner's own stands here."""
+        """The learner has written nothing here."""
         return is_placeholder(self.text)
 
 
@@ -171,7 +171,7 @@ class Answers:
                     yield entry
 
     def require_section(self, title: str, *, expected: str = "", next: str = "") -> Section:
-        """The section with something in it; :class:`NotGraded` where it is missing or untouched."""
+        """The section, if it has an answer; :class:`NotGraded` where it is missing or untouched."""
         expected = expected or f"{self.name} answers under the heading «{title}»."
         section = self.section(title)
         if section is None:
@@ -200,7 +200,7 @@ class Answers:
         number: bool = False,
         next: str = "",
     ) -> Entry:
-        """The prediction, written down; a wrong one is not this function's concern.
+        """The prediction; this function does not ask whether it is right.
 
         :class:`NotGraded` where it is missing or a placeholder; :class:`Fail`
         where it is given twice and differs, is none of ``choices`` (compared

@@ -9,7 +9,7 @@ backticks if its span has more of them; whitespace does not count. A citation of
 the learner's own file is ``path:line`` and is checked against what was handed in.
 
 The index has digests and no source (see :mod:`grader.evidence.pinned`), so a
-wrong quote can be told from a moved one, and what the line says instead cannot.
+wrong quote can be told from a moved one, but not what the line says instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UPSTREAM = re.compile(
     r"(?P<module>[A-Za-z0-9][\w.\-]*(?:/[\w.\-]+)*)@(?P<version>[\w.+\-]+)/(?P<path>[^\s:]+):(?P<line>\d+)"
 )
 _OWN = re.compile(r"(?P<path>[^\s:@]*[^\s:@/]\.\w+):(?P<line>\d+)")
-#: Looks like an attempt at a citation, and is none.
+#: Looks like a citation, and is not one.
 _NEARLY = re.compile(
     r"https?://\S+#L\d+\S*"  # a link to a line on a forge
     r"|\S+@[\w.+\-]+/\S+\.\w+(?::\S*|#L\S*)?"  # module@version/path with no line or a range
@@ -56,7 +56,7 @@ _NEARLY = re.compile(
 
 @dataclass(frozen=True)
 class Citation:
-    """What was written: where it points, what it quotes, and where it stands.
+    """A citation as written: where it points, what it quotes, and where it is.
 
     ``module`` is empty for the learner's own file; ``quote`` is None where no
     code span follows; ``at`` is the 1-based line in the learner's text;

@@ -1,9 +1,9 @@
-"""The one normalisation that all line digests share.
+"""The normalisation that all line digests share.
 
 A line is compared by the first 16 hex digits of the SHA-256 of its text with
 runs of whitespace collapsed to one space and both ends trimmed: a quote pasted
 into Markdown loses its tabs and nothing else. Sixteen digits are 64 bits, so
-that two different lines of one file meet by chance about once in 10^13 files.
+that two different lines of one file collide about once in 10^13 files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph that a flowchart draws, and the questions graders ask of it."""
+"""The graph of a flowchart, and the queries that graders need."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Subgraph:
 class Graph:
     """Nodes and subgraphs by id in the order of their first mention, and edges in order.
 
-    An edge to or from a subgraph stands for its inside: a way may go on from
-    any node in it, and a way out of any node in it may use the edge.
+    An edge to or from a subgraph stands for its nodes: a path may continue from
+    any node in it, and leave by the edge from any node in it.
     """
 
     direction: str

@@ -3,7 +3,7 @@
 The text comes from the Go module cache and from installed Python packages; Go's
 symbols come from Go's own parser (``symbols/main.go``). What is written holds
 digests and ranges alone. Sources that are in a repository and in no module are
-carried: their index files stay as they are.
+carried over: their index files stay as they are.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def write(data: dict, path: Path) -> None:
 
 
 def outdated(source: Source, folder: Path = pinned.FOLDER) -> str:
-    """Why the module's index file is not what its source says now; empty where it is.
+    """Why the module's index file differs from its source; empty where it does not.
 
     A carried one is only looked at for being there, at its version.
-    Raises :class:`SourceError` where the source cannot be had.
+    Raises :class:`SourceError` where the source is unavailable.
     """
     path = folder / source.index_name
     if not path.is_file():

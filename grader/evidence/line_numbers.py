@@ -1,4 +1,4 @@
-"""Every line number in the course's own words, and what has to stand on that line.
+"""Every line number that the course names, and what that line must say.
 
 A number counts from a file's first line, so a pin may move it. Beside each stands what it
 is of, the name of what is defined on that line or the line's own text, in one of these forms::
@@ -9,8 +9,8 @@ is of, the name of what is defined on that line or the line's own text, in one o
     `client-go/tools/cache/store.go:266` `c.cacheStorage.Add(key, obj)`
 
 A path alone may follow in the same file once one of these has said what its line is. The
-file may be one of the course's own. A number in no such form is a fault, as nothing would
-notice when it is wrong.
+file may be one of the course's own. A number in any other form is a fault, because nothing
+would notice when it becomes wrong.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def found(root: Path, files: list[Path], index: Index) -> list[LineNumber]:
 
 
 def corrected(text: str, numbers: list[LineNumber]) -> str:
-    """The text of one file with each number put right whose place is known."""
+    """The text of one file with each number corrected whose place is known."""
     for each in sorted(numbers, key=lambda n: -n.start):
         if each.to is not None:
             end = each.start + len(str(each.number))

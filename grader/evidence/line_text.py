@@ -1,4 +1,4 @@
-"""What the text of one line is worth: near which other text it is, and whether it says anything."""
+"""The text of one line: which shortened quotes are close to it, and whether it is evidence."""
 
 from __future__ import annotations
 

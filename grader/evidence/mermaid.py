@@ -3,8 +3,8 @@
 ``parse(text)`` gives a :class:`~grader.evidence.graph.Graph`, or raises
 :class:`MermaidError` with the place and a sentence. Read are flowcharts (``graph``
 and ``flowchart``) with all bracketed shapes and ``@{ shape: … }``, edge labels
-in both forms, chains, ``&``, and subgraphs. It is as strict as mermaid's own
-parser where that would not draw the picture; it never guesses.
+in both forms, chains, ``&``, and subgraphs. It rejects what mermaid's own parser
+rejects; it never guesses.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _check_header(text: str) -> None:
 
 
 def _explain(error: UnexpectedInput, blanked: str, text: str) -> MermaidError:
-    """The parser's complaint as a sentence for someone who draws."""
+    """The parser's error as a sentence for the author of the diagram."""
     lines = text.split("\n")
     if isinstance(error, UnexpectedEOF) or (
         isinstance(error, UnexpectedToken) and error.token.type == "$END"
@@ -154,7 +154,7 @@ def _explain(error: UnexpectedInput, blanked: str, text: str) -> MermaidError:
     rest = blanked[offset:]
     history = getattr(error, "token_history", None) or []
     if history and history[-1].type == "TEXT" and "\n" in blanked[history[-1].start_pos : offset]:
-        # Plain text may run over lines, so the complaint came long after the fault.
+        # Plain text may run over lines, so the error came long after its cause.
         line, column = history[-1].line, history[-1].column
         sentence = "The text that begins here is not closed on its line."
     else:

@@ -1,4 +1,4 @@
-"""Everything of the course that a pin can move: ``phase4 dev pins``.
+"""Everything in the course that a new pin may affect: ``phase4 dev pins``.
 
 The course cites upstream in Markdown (docs, hints, reference answers), it says which
 statements answer a citation question (:mod:`grader.evidence.places`), and it names lines
@@ -105,7 +105,7 @@ def numbered(found: Iterable[LineNumber], index: Index) -> list[Use]:
 
 
 def correct(root: Path, wrong: Iterable[LineNumber]) -> list[str]:
-    """Write each wrong number whose place is known as it is; the files that changed.
+    """Correct each wrong number whose place is known; returns the files that changed.
 
     What is cut from ``solutions`` is left to ``phase4 dev cut``.
     """
@@ -167,7 +167,7 @@ def broken(found: Iterable[Use], index: Index) -> list[Change]:
 
 
 def moved(found: Iterable[Use], index: Index, to: Iterable[PinnedModule]) -> list[Change]:
-    """What moves or dies among the citations that hold now, when modules change to those in ``to``.
+    """Which citations that are right now move or die when modules change to those in ``to``.
 
     A file of the index that the new version has no more is among them.
     """
@@ -217,7 +217,7 @@ def _after(cited: Citation, digest: str, file: PinnedFile | None, module: Pinned
 def at_version(module: str, version: str, index: Index) -> PinnedModule:
     """The module at another version, indexed in memory for the pinned files that it still has.
 
-    Raises :class:`grader.evidence.sources.SourceError` where it cannot be had.
+    Raises :class:`grader.evidence.sources.SourceError` where it is unavailable.
     """
     source = sources.load().get(module)
     if source is None:

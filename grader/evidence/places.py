@@ -1,4 +1,4 @@
-"""Citation questions: which statements answer one, and which look as if they did.
+"""Citation questions: which statements answer one, and which only seem to.
 
 ``grader/places/<lab>/*.toml`` has a file for each question. A statement is written as the
 function (or type) it stands in and its own text, and found by both in the pinned file when
@@ -90,7 +90,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Places:
-    """What is asked for under one heading of a lab's ``answers.md``, and what answers it."""
+    """What one heading of a lab's ``answers.md`` asks for, and what answers it."""
 
     lab: str
     heading: str
@@ -144,7 +144,7 @@ class Places:
     def require(self, section: Section, *, name: str = "answers.md") -> None:
         """Judge what is cited in a section; Fail or NotGraded where it is not right.
 
-        The first citation is the answer. Others may stand beside it if they hold.
+        The first citation is the answer. More may follow if they are right.
         """
         found = citations.required(section.source, f"{name}, «{section.title}»", first=section.body)
         first, *others = (citations.check(each) for each in found)

@@ -1,4 +1,4 @@
-"""From a place that someone points at to the citation of it: ``phase4 cite``."""
+"""Makes the citation of a given place: ``phase4 cite``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grader.evidence.sources import Source
 
 
 class CiteError(Exception):
-    """There is no citation to give; the text is a sentence that says why and what to do."""
+    """No citation can be made; the text says why and what to do."""
 
     def __init__(self, sentence: str, exit_code: int = 2) -> None:
         super().__init__(sentence)

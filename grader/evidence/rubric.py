@@ -1,4 +1,4 @@
-"""A written answer is judged by what it says for certain; what is not certain the learner judges.
+"""Judges a written answer by what it says for certain; the learner judges the rest.
 
 Three outcomes, none of which rests on a word that has to be there:
 
@@ -128,7 +128,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Open:
-    """Nobody but a reader can tell."""
+    """Only a reader can judge it."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Rubric:
 
 
 def unreadable(text: str, question: str = "") -> Unreadable | None:
-    """Why the text cannot be judged by anybody, or None."""
+    """Why nobody can judge the text, or None."""
     if len(text) > LONGEST:
         return Unreadable(
             f"there are {len(text):,} characters; an answer here has {LONGEST:,} at most",
@@ -298,7 +298,7 @@ def folded(text: str, *, commas: bool = False, ends: bool = False) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text with its typographic variants made one: ligatures, full-width letters, soft hyphens."""
+    """Text with its typographic variants normalised: ligatures, full-width letters, soft hyphens."""
     text = unicodedata.normalize("NFKC", text).replace("\u00ad", "").replace("\u200b", "")
     return re.sub(r"['’`*_]", "", text.casefold())
 

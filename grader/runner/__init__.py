@@ -1,7 +1,7 @@
 """Start, watch, stop and kill a learner's programs, each on a wire of its own.
 
 A program is a process in a process group of its own with a record on disk, so
-that nothing of it outlives the run: not what it forked, not what left its
+that nothing of it outlives the run, neither what it forked nor what left its
 group. With ``isolation="bwrap"`` it also sees nothing of the machine but its
 own folder and its wire (see :mod:`grader.runner.sandbox`).
 """

@@ -62,7 +62,7 @@ class InteractiveProgram(WiredProcess):
         self._owner = f"drive/{os.getpid()}"
 
     def __enter__(self) -> InteractiveProgram:
-        # What a command that was killed left running would write behind our back.
+        # A program that a killed command left running would write meanwhile.
         records.reap("learner", orphans=True)
         self._write(started=time.time())
         self.wire.on_kill(self.kill_now)

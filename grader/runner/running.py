@@ -273,7 +273,7 @@ class RunningProgram(WiredProcess):
         """
         deadline = time.monotonic() + timeout
         while True:
-            # Its end is looked at first: what it did before must be seen.
+            # Check first whether it has ended: what it did before must be seen.
             ended = self.exited
             if value := condition():
                 return value
@@ -347,7 +347,7 @@ class RunningProgram(WiredProcess):
         )
 
     def _refused(self, why: str) -> NotGraded:
-        """It is the machine that does not start it: says nothing about the program."""
+        """The machine does not start it: that says nothing about the program."""
         seen, _, remedy = why.partition(". ")
         return NotGraded(
             f"`{self.shown}` starts.",

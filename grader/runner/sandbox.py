@@ -5,11 +5,11 @@ course's interpreter; a small ``/tmp``; the wire's unix socket with a relay in
 front of it (:mod:`grader.runner.relay`). What is not: any other file of the
 user's, any other process, any network, the environment of the grader. A build
 also sees Go's module and build caches, read-only, so that what is cached is
-quick and nothing can be put there for the next learner.
+fast and nothing can be left there for the next learner.
 
 bubblewrap ends with its parent, and with the first process of its namespace
 ends everything in it. The program has the rights of whoever starts it over what
-is mounted: whoever grades for marks does not do it as root. Memory has no common
+is mounted: do not grade for marks as root. Memory has no common
 limit here; that takes a cgroup.
 """
 

@@ -1,7 +1,7 @@
-"""What was handed in for one lab: a folder, read with care.
+"""What was handed in for one lab: a folder, read as untrusted input.
 
-A learner's folder is untrusted input. Whatever is wrong with a file becomes a
-sentence about that file (FAIL), or NOT GRADED where it is simply not there.
+Whatever is wrong with a file becomes a sentence about that file (FAIL), or NOT GRADED
+where it is missing.
 """
 
 from __future__ import annotations
@@ -152,10 +152,10 @@ class Submission:
         return Program(run, folder, out, build, name, self.root)
 
     def require_parts(self) -> None:
-        """Have every file of a part that the program needs be there, and be Python where it is that.
+        """Require that every file of a part that the program needs is there, and that Python files parse.
 
         Raises NotGraded for one that is missing, Fail for one that is something else.
-        What it does is for the program to show.
+        What it does shows when the program runs.
         """
         try:
             lab = course.load().lab(self.lab)

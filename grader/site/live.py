@@ -105,7 +105,7 @@ def state() -> dict[str, Any]:
         here, problem, reports = None, str(error), Path("/nonexistent")
     standing = standings.progress(reports, loaded)
     upcoming = standing.next()
-    # One look at each report: a state is of one moment, not of several.
+    # Read each report once: a state is of one moment.
     passed = here.record("passed") if here else {}
     return {
         "problem": problem,
@@ -207,7 +207,7 @@ def changes(stopped: threading.Event) -> Iterator[str | None]:
 
 
 def _fingerprint() -> object:
-    """Changes whenever the state may have: report files' times and sizes, and what runs."""
+    """Differs whenever the state may have changed: report files' times and sizes, and what runs."""
     here = _here()
     if here is None:
         return None

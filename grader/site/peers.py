@@ -1,7 +1,7 @@
-"""Whose the other end of a connection on this machine is.
+"""Which user is at the other end of a connection on this machine.
 
-A port on 127.0.0.1 is open to every user of the machine; a cookie would not tell
-them apart, since a browser sends it to every port of the host.
+A port on 127.0.0.1 is open to every user of the machine; a cookie would not distinguish
+them, since a browser sends it to every port of the host.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ TEXTS = {
     ".svg": "image/svg+xml",
     ".xml": "application/xml",
 }
-#: Tells the page's script that the learner's verdicts can be asked for.
+#: Tells the page's script that it can ask for the learner's verdicts.
 LIVE = b'<meta name="phase4-live" content="1">'
-#: Nothing from another host, whatever ends up in a page. The theme has small scripts
+#: Nothing from another host, whatever a page contains. The theme has small scripts
 #: and styles in its pages; a learner's words only ever become text there.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
@@ -122,7 +122,7 @@ def address() -> str | None:
 def start(port: int | None = None, timeout: float = 10.0) -> str:
     """Serve the site (again running it is fine) and return its address.
 
-    ``port`` is the first one tried; a taken one gives way to the next free one.
+    ``port`` is the first one tried; if it is taken, the next free one is used.
     :class:`ServeError` where the server does not come up within ``timeout`` seconds.
     """
     found, wanted = running(), _wanted()
@@ -131,7 +131,7 @@ def start(port: int | None = None, timeout: float = 10.0) -> str:
     if found and port is None:
         # Another workspace, or the course was updated: open pages find it where it was.
         port = _noted().get("port")
-    stop()  # also one whose note is gone, or that never came so far
+    stop()  # also one whose note is gone, or was never written
     folder = dirs.made(dirs.state())
     with (folder / "site.log").open("wb") as log:
         record = records.start(
@@ -229,7 +229,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """The one thing that a page may send: see :func:`grader.site.live.assess`."""
         from grader.site import live
 
-        # What is not read of a body would be taken for the next request.
+        # The unread rest of a body would be parsed as the next request.
         self.close_connection = True
         if self.path != live.PREFIX + "assess":
             self.send_error(HTTPStatus.NOT_IMPLEMENTED, "Unsupported method ('POST')")
@@ -369,14 +369,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *arguments) -> None:
-        """Silent: nobody reads an access log of their own reading."""
+        """Silent: no access log is needed."""
 
 
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, *arguments, **keywords) -> None:
-        #: Set when the server ends: what streams stop on.
+        #: Set when the server ends, so that streams stop.
         self.stopped = threading.Event()
         super().__init__(*arguments, **keywords)
 

@@ -153,7 +153,7 @@ def digest_of(root: Path, part: Part, track: str) -> str:
 
 
 def digest(here: Workspace, lab: Lab) -> str:
-    """A SHA-256 over all that a check of the lab takes from the learner; empty where it cannot be had."""
+    """A SHA-256 over all that a check of the lab takes from the learner; empty where it is unavailable."""
     try:
         return _digest(here.root, _taken(here, lab))
     except (OSError, TooMuch):

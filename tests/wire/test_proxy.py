@@ -222,7 +222,7 @@ def test_faults_from_another_process(wire, http, tmp_path):
     assert rule["id"] == added["added"]["id"] and rule["fired"] == 1 and rule["spent"]
     control.ask(socket_path, {"op": "remove", "rule": rule["id"]})
     assert control.ask(socket_path, {"op": "list"})["rules"] == []
-    with pytest.raises(RuleError, match="no rule r9"):
+    with pytest.raises(RuleError, match="no rule «r9»"):
         control.ask(socket_path, {"op": "remove", "rule": "r9"})
     with pytest.raises(RuleError, match="did you mean"):
         control.ask(socket_path, {"op": "add", "rule": "frieze watch pods"})
