@@ -28,6 +28,8 @@ OTHER_LEASE, OTHER_DEADLINE = 3.0, 2.0
 LONGEST_PAUSE = (1 + 1.2) * RETRY
 #: What happens to the leader, in the words of answers.md.
 SIGTERM, SIGKILL, CUT = "SIGTERM", "SIGKILL", "cut wire"
+#: The first again, with a write on its way. Not predicted: it takes as long as the work.
+BUSY = "SIGTERM with work in hand"
 #: Seconds from the event to the request that takes the lease: the least and the most. The last
 #: renewal is up to a retry period old; the other sees it a pause later, and looks once in a pause.
 EXPECTED = {
@@ -39,6 +41,8 @@ EXPECTED = {
 TRIES = 3
 #: Seconds between two changes that keep the operator at work.
 _TICK = 0.25
+#: Seconds that a write is under way when the leader is told to stop; it may take five to end.
+_IN_HAND = 1.0
 #: Seconds by which the clocks of wire and process may differ in their steps.
 _CLOCK = 0.05
 
@@ -148,8 +152,10 @@ def _fail_over(bench: Bench, pair: Pair, kind: str) -> Failover:
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "creating a WebApp for two replicas with --leader-elect")
     _require_leading(pair)
+    if kind == BUSY:
+        _give_work(bench, pair, app)
     at = time.time()
-    if kind == SIGTERM:
+    if kind in (SIGTERM, BUSY):
         pair.leader.terminate(grace=5.0)
     elif kind == SIGKILL:
         pair.leader.kill()
@@ -173,6 +179,19 @@ def _fail_over(bench: Bench, pair: Pair, kind: str) -> Failover:
             bench.history.quiet(app["metadata"]["namespace"], 0.2, 2.0)
         bench.settled(app, f"a failover ({kind})")
     return _seen(bench, pair, kind, at, lost)
+
+
+def _give_work(bench: Bench, pair: Pair, app: dict) -> None:
+    """Have the leader send a write that is under way for a while."""
+    namespace = app["metadata"]["namespace"]
+    slow = pair.leader.wire.rules.add(f"delay {_IN_HAND:g}s create pods ns={namespace} times=1")
+    bench.change(app, replicas=2)
+    if not bench.fires(pair.leader, slow, STARTING):
+        raise Unknown(
+            "The leader makes a Pod when more replicas are wanted.",
+            f"It sent none within {STARTING:g} s, so it was not stopped in the midst of it.",
+            evidence=pair.leader.stderr_tail(4),
+        )
 
 
 def _require_both(bench: Bench, pair: Pair) -> None:
