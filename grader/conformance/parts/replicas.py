@@ -20,15 +20,19 @@ from grader.witness import describe
 #: retry period after the last renewal) and the end of the lease there is room for a slow machine.
 LEASES = "leases.coordination.k8s.io"
 LEASE, DEADLINE, RETRY = 4.0, 2.5, 0.5
-FLAGS = (
-    "--leader-elect",
-    "--lease-duration",
-    f"{LEASE:g}s",
-    "--renew-deadline",
-    f"{DEADLINE:g}s",
-    "--retry-period",
-    f"{RETRY * 1000:g}ms",
-)
+
+
+def election(lease: float, deadline: float, retry: float) -> tuple[str, ...]:
+    """The flags of a replica with these three durations, in seconds."""
+    return (
+        "--leader-elect",
+        f"--lease-duration={lease:g}s",
+        f"--renew-deadline={deadline:g}s",
+        f"--retry-period={retry * 1000:g}ms",
+    )
+
+
+FLAGS = election(LEASE, DEADLINE, RETRY)
 #: For a process to start its caches and do its first write.
 SLACK = 4.0
 #: Seconds, with which counting wrong shows: one retry period ends before the deadline, the next
@@ -37,7 +41,7 @@ SLACK = 4.0
 LATE_LEASE, LATE_DEADLINE, LATE_RETRY = 7.0, 6.2, 4.5
 
 
-def _remove_lease(bench: Bench) -> None:
+def remove_lease(bench: Bench) -> None:
     try:
         bench.api.delete(LEASES, contract.LEASE, contract.LEASE_NAMESPACE)
     except ApiError as error:
@@ -45,13 +49,13 @@ def _remove_lease(bench: Bench) -> None:
             raise
 
 
-def _holder(bench: Bench) -> str:
+def holder_of(bench: Bench) -> str:
     """Who holds the lease by now; empty where nobody does."""
     lease = bench.api.find(LEASES, contract.LEASE, contract.LEASE_NAMESPACE) or {}
     return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
-def _took_lease(exchange: Exchange) -> bool:
+def took_lease(exchange: Exchange) -> bool:
     """Whether the exchange made its sender the holder, or kept it that."""
     return bool(
         exchange.resource == "leases"
@@ -73,7 +77,7 @@ def _writes_of(bench: Bench, program: RunningProgram, since: float) -> list[Exch
     ]
 
 
-def _nobody(program: RunningProgram, timeout: float) -> Fail:
+def nobody(program: RunningProgram, timeout: float) -> Fail:
     return Fail(
         f"Somebody takes the lease {contract.LEASE_NAMESPACE}/{contract.LEASE} within "
         f"{timeout:g} s.",
@@ -89,19 +93,28 @@ def _micro_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class _Pair:
-    """Two processes with one lease; ``leader`` and ``standby`` as the lease says."""
+class Pair:
+    """Two processes with one lease; ``leader`` and ``standby`` as the lease says.
 
-    def __init__(self, bench: Bench) -> None:
+    Where ``standby_flags`` are given, the second starts once the first leads, with those.
+    """
+
+    def __init__(
+        self, bench: Bench, flags: tuple[str, ...] = FLAGS, standby_flags: tuple[str, ...] = ()
+    ) -> None:
         bench.stop_shared()
         self.bench = bench
-        _remove_lease(bench)
-        self.both = [
-            bench.start(*FLAGS, client=f"replica-{letter}-{bench.rng.randrange(16**6):06x}")
-            for letter in "ab"
-        ]
+        remove_lease(bench)
+        self.both = [self._start("a", flags)]
+        if standby_flags:
+            self.wait_acquired(self.both, 0.0, STARTING)
+        self.both.append(self._start("b", standby_flags or flags))
         self.leader = self.wait_acquired(self.both, 0.0, 15.0)
         self.standby = next(p for p in self.both if p is not self.leader)
+
+    def _start(self, letter: str, flags: tuple[str, ...]) -> RunningProgram:
+        name = f"replica-{letter}-{self.bench.rng.randrange(16**6):06x}"
+        return self.bench.start(*flags, client=name)
 
     def close(self) -> None:
         for program in self.both:
@@ -110,7 +123,7 @@ class _Pair:
     def acquired(self, program: RunningProgram, since: float) -> Any | None:
         """The exchange with which a process took the lease after ``since``."""
         for exchange in self.bench.exchanges(program.client):
-            if exchange.t_request >= since and _took_lease(exchange):
+            if exchange.t_request >= since and took_lease(exchange):
                 return exchange
         return None
 
@@ -125,7 +138,7 @@ class _Pair:
             self.bench.wait_exchange(
                 programs[0], lambda e: e.resource == "leases" and e.t_request >= since, 0.2
             )
-        raise _nobody(programs[0], timeout)
+        raise nobody(programs[0], timeout)
 
     def writes(self, program: RunningProgram, since: float = 0.0) -> list[Any]:
         return _writes_of(self.bench, program, since)
@@ -148,7 +161,7 @@ class _Pair:
 
 @scenario("replicas/one-writer", "Of two replicas, only the holder of the lease writes", alone=True)
 def one_writer(bench: Bench) -> None:
-    pair = _Pair(bench)
+    pair = Pair(bench)
     for _ in range(3):
         bench.settled(
             bench.create(bench.namespace(), replicas=2), "creating WebApps for two replicas"
@@ -184,7 +197,7 @@ def one_writer(bench: Bench) -> None:
     alone=True,
 )
 def release(bench: Bench) -> None:
-    pair = _Pair(bench)
+    pair = Pair(bench)
     bench.settled(bench.create(bench.namespace(), replicas=2), "creating a WebApp")
     since = time.time()
     if pair.leader.exited is not None:
@@ -198,7 +211,7 @@ def release(bench: Bench) -> None:
     holder = (pair.acquired(pair.leader, 0.0).answer or {})["spec"]["holderIdentity"]
     pair.leader.terminate(grace=5.0)
     # Whoever has it by now: not the one that has ended.
-    kept = _holder(bench) == holder
+    kept = holder_of(bench) == holder
     app = bench.create(bench.namespace(), replicas=1)
     bench.settled(app, "the leader got SIGTERM", timeout=LEASE + RETRY + SLACK + 5.0)
     taken = pair.acquired(pair.standby, since)
@@ -222,7 +235,7 @@ def release(bench: Bench) -> None:
     "replicas/killed", "After SIGKILL the other takes over once the lease has expired", alone=True
 )
 def killed(bench: Bench) -> None:
-    pair = _Pair(bench)
+    pair = Pair(bench)
     bench.settled(bench.create(bench.namespace(), replicas=2), "creating a WebApp")
     since = time.time()
     pair.leader.kill()
@@ -250,15 +263,15 @@ def lease_lost(bench: Bench) -> None:
 )
 def renew_deadline(bench: Bench) -> None:
     bench.stop_shared()
-    _remove_lease(bench)
+    remove_lease(bench)
     leader = bench.start(
         "--leader-elect",
         f"--lease-duration={LATE_LEASE:g}s",
         f"--renew-deadline={LATE_DEADLINE:g}s",
         f"--retry-period={LATE_RETRY:g}s",
     )
-    if not bench.wait_exchange(leader, _took_lease, STARTING):
-        raise _nobody(leader, STARTING)
+    if not bench.wait_exchange(leader, took_lease, STARTING):
+        raise nobody(leader, STARTING)
     lease = _Lease(bench)
     app = bench.create(bench.namespace(), replicas=0)
     # The wire answers by itself, at once: what is judged is the pauses in between.
@@ -327,7 +340,7 @@ class _Lease:
 )
 def sigterm_while_leases_hang(bench: Bench) -> None:
     bench.stop_shared()
-    _remove_lease(bench)
+    remove_lease(bench)
     # A lease that lasts, so that it is not lost meanwhile; a renewal every half second.
     leader = bench.start(
         "--leader-elect", "--lease-duration=60s", "--renew-deadline=40s", "--retry-period=500ms"
@@ -336,7 +349,7 @@ def sigterm_while_leases_hang(bench: Bench) -> None:
     bench.settled(app, "creating a WebApp for one replica with --leader-elect")
     hang = leader.wire.rules.add("hold any leases")
     if not bench.fires(leader, hang, 15.0):
-        raise _nobody(leader, 15.0)
+        raise nobody(leader, 15.0)
     began = time.monotonic()
     ended = leader.terminate(grace=5.0)
     bench.measured["seconds"] = round(time.monotonic() - began, 2)
@@ -362,7 +375,7 @@ def server_hangs(bench: Bench) -> None:
 
 
 def _without_renewals(bench: Bench, rule: str) -> None:
-    pair = _Pair(bench)
+    pair = Pair(bench)
     namespace = bench.namespace()
     app = bench.create(namespace, replicas=1)
     bench.settled(app, "creating a WebApp")
