@@ -65,6 +65,8 @@ class Failover:
     #: Applied writes but to the Lease.
     leader_writes: list[Exchange]
     standby_writes: list[Exchange]
+    #: The leader's writes that the API server answered, refused ones as well.
+    leader_answered: list[Exchange] = field(default_factory=list)
     #: Seconds that the grader itself was late in what it meant to do meanwhile.
     lost: float = 0.0
     stderr: list[str] = field(default_factory=list)
@@ -106,8 +108,14 @@ class Failover:
         return _after(self.leader_writes, self.taken)
 
     def writes_after_release(self) -> list[Exchange]:
-        """Writes of the old leader that it sent although it had given the lease away."""
-        return _after(self.leader_writes, self.release)
+        """Writes of the old leader that were answered after it had given the lease away.
+
+        One that is refused then, since the next leader was quicker, is a second writer too.
+        """
+        if self.release is None:
+            return []
+        # One wire, so one order: what is answered is written down before the process hears it.
+        return [e for e in self.leader_answered if e.seq > self.release.seq]
 
     def early_writes(self) -> list[Exchange]:
         """Writes of the other replica before the lease was its own."""
@@ -240,6 +248,11 @@ def _seen(bench: Bench, pair: Pair, kind: str, at: float, lost: float) -> Failov
         [e for e in standby if e.resource == "leases" and e.verb == "get" and e.status == 200],
         pair.writes(pair.leader),
         pair.writes(pair.standby),
+        [
+            e
+            for e in leader
+            if e.is_write and e.resource not in ("leases", "events") and e.server_status is not None
+        ],
         lost,
         pair.standby.stderr_tail(4),
     )
