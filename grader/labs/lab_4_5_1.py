@@ -230,7 +230,7 @@ def check_one_writer(failover_of):
         if late := (failover.writes_after_release() or failover.late_writes()):
             raise Fail(
                 "A replica that has given the lease away, or lost it, writes nothing.",
-                f"{len(late)} of its writes were carried out after that ({failover.kind}).",
+                f"{len(late)} of its writes were still under way or sent after that ({failover.kind}).",
                 why="Whoever has released the lease can't know when another takes it.",
                 next="Finish the work first, then release.",
                 diagnosis="wrote-after-release" if failover.release else "wrote-after-lost-lease",
