@@ -159,7 +159,7 @@ class Looks:
                 last = stage.history.of(dependent)[-1]
                 rescue.being_deleted = objects.being_deleted(last.object) and not rescue.gone
                 rescue.finalizers = last.finalizers
-                if not rescue.gone:
+                if not rescue.gone and not rescue.being_deleted:
                     rescue.unknown = _unknown(last, owner, new, other)
                     if not rescue.unknown and _names_alone(last, owner):
                         # Nothing keeps it: the collector has yet to come to it.
