@@ -159,8 +159,12 @@ class Looks:
                 last = stage.history.of(dependent)[-1]
                 rescue.being_deleted = objects.being_deleted(last.object) and not rescue.gone
                 rescue.finalizers = last.finalizers
-                if not rescue.gone:
-                    rescue.unknown = _unknown(last, new, other)
+                if not rescue.gone and not rescue.being_deleted:
+                    rescue.unknown = _unknown(last, owner, new, other)
+                    if not rescue.unknown and _names_alone(last, owner):
+                        # Nothing keeps it: the collector has yet to come to it.
+                        stage.gone(dependent)
+                        rescue.gone = True
                 rescue.lines = stage.lines(dependent, owner)
         finally:
             # Whatever finalizers it was given: the namespace must be able to go.
@@ -197,13 +201,19 @@ class Looks:
         )
 
 
-def _unknown(state: State, *alive: dict) -> str:
-    """What an owner reference names, if it is none of the owners that are there."""
-    known = [owned_by(each) for each in alive]
+def _unknown(state: State, *made: dict) -> str:
+    """What an owner reference names, if it is none of the owners that the grader has made."""
+    known = [owned_by(each) for each in made]
     for ref in owners(state):
         if not any(known_ref.items() <= ref.items() for known_ref in known):
             return f"names as its owner {ref['kind']} {ref['name']} with the UID {ref['uid']}"
     return ""
+
+
+def _names_alone(state: State, owner: dict) -> bool:
+    """Whether it has references, and all of them are to one owner."""
+    uids = {ref["uid"] for ref in owners(state)}
+    return uids == {objects.uid(owner)}
 
 
 def _named(delete: Exchange) -> str:

@@ -107,6 +107,23 @@ def test_no_patch_is_not_graded(tmp_path):
         lab_4_4_7.read_patch(Submission(tmp_path / "4.4.7", "4.4.7"))
 
 
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("OwnerRefInvalidNamespace", True),
+        ("`ownerrefinvalidnamespace`.", True),
+        ("Warning  OwnerRefInvalidNamespace", True),
+        ("the reason is OwnerRefInvalidNamespace", True),
+        ("OwnerRefInvalidNamespace or FailedDelete", False),
+        ("not OwnerRefInvalidNamespace", False),
+        ("Warning", False),
+        ("InvalidNamespace", False),
+    ],
+)
+def test_an_events_reason_is_read_as_it_is_printed(said, right):
+    assert (lab_4_4_3._bare(said) == "ownerrefinvalidnamespace") is right
+
+
 def _event(name: str, version: int, type: str = "ADDED", **metadata) -> tuple[str, dict]:
     meta = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": str(version)}
     return type, {"kind": "ConfigMap", "metadata": {**meta, **metadata}}
@@ -202,6 +219,16 @@ def test_an_owner_that_the_collector_cannot_find_is_no_rescue(ref):
     assert ref["uid"] in lab_4_4_7_looks._unknown(state, other)
     child["metadata"]["ownerReferences"] = [collector.owned_by(other, block=True)]
     assert lab_4_4_7_looks._unknown(state, other) == ""
+
+
+def test_a_dependent_of_one_owner_alone_is_told_from_one_of_two():
+    _, owner = _event("owner", 2)
+    _, other = _event("other", 3)
+    refs = [collector.owned_by(owner)]
+    for others, alone in (([], True), ([collector.owned_by(other)], False)):
+        _, child = _event("child", 4, ownerReferences=refs + others)
+        state = collector.State(0.0, "MODIFIED", child)
+        assert lab_4_4_7_looks._names_alone(state, owner) is alone
 
 
 def test_the_audit_log_has_the_collectors_gets():
