@@ -31,7 +31,7 @@ from grader.labs.lab_4_4_7_looks import (
     THE_VERSION,
     Looks,
 )
-from grader.labs.submission import Submission
+from grader.runner.submission import Submission
 from grader.verdict import Fail
 
 #: One check needs no other to have been run.

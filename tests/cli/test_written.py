@@ -163,7 +163,7 @@ def test_a_changed_sentence_is_asked_about_again_and_only_a_changed_one(
     terminal = Terminal(["check", "4.1.2"], 80, environment)
     answer_all(terminal, "yyyy")
     assert terminal.ended() == 0
-    assert "5 of 6" not in terminal.flat and "6 of 6 points · 2 of them self-assessed" in (
+    assert "5 of 6" not in terminal.flat and "7 of 7 points · 2 of them self-assessed" in (
         terminal.flat
     )
     assert piped("check", "4.1.2", env=environment).returncode == 0

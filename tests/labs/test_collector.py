@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from grader.labs.submission import Submission
 
 from grader import course
 from grader.evidence import answers as written
@@ -16,6 +15,7 @@ from grader.labs import (
     lab_4_4_7,
     lab_4_4_7_looks,
 )
+from grader.runner.submission import Submission
 from grader.verdict import Fail, NotGraded, Unknown
 from grader.wire.records import Exchange
 
