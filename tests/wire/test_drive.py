@@ -236,7 +236,7 @@ def test_restart_after_a_kill_by_a_rule(cli, api, namespace, foo_controller):
               what="the status")  # fmt: skip
     command.send_signal(signal.SIGINT)
     _, said = command.communicate(timeout=PATIENCE)
-    assert "started again" in said
+    assert "starting it again" in said
 
 
 def test_replay_runs_the_same_again(cli, kubectl):
