@@ -198,6 +198,7 @@ class _Lanes:
     def __init__(self, trial: Trial, beside: Callable[[], Cluster] | None) -> None:
         self._first, self._beside = trial, beside
         self._second: Trial | None = None
+        self._abandoned = False
 
     def of(self, one: Scenario) -> Trial:
         if not one.alone or self._beside is None:
@@ -211,12 +212,16 @@ class _Lanes:
             self._second = Trial(
                 cluster, first.processes.subject, folder, seed=first.seed, walks=first.walks
             )
+            if self._abandoned:
+                # The suite was ended while this cluster was started.
+                self._second.processes.abandon()
         return self._second
 
     def _both(self) -> list[Trial]:
         return [self._first, *([self._second] if self._second else [])]
 
     def abandon(self) -> None:
+        self._abandoned = True
         for trial in self._both():
             trial.processes.abandon()
 
@@ -244,9 +249,12 @@ def run_all(
     result. ``stop`` is called on Ctrl-C, to end the scenarios that run.
     """
     found: dict[str, Result] = {}
+    ended = threading.Event()
 
     def in_turn(these: Iterable[Scenario]) -> None:
         for one in these:
+            if ended.is_set():
+                return
             found[one.id] = run(one)
 
     in_turn(s for s in chosen if s.id == first)
@@ -267,6 +275,7 @@ def run_all(
             else:
                 meanwhile.result()
         except BaseException:
+            ended.set()
             for each in (pool, lane):
                 each.shutdown(wait=False, cancel_futures=True)
             stop()
